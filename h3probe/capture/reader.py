@@ -1,0 +1,100 @@
+"""What every capture reader has, whichever format it reads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Self
+
+from h3probe.events import Dropped, Frame, Unreadable
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from h3probe.capture.window import Window
+
+type CaptureEvent = Frame | Dropped | Unreadable
+
+MAX_BLOCK = 16 * 1024 * 1024
+"""The largest record that is believed, bytes; the largest packet of any link type that h3probe reads is 256 KiB."""
+
+MAX_KEPT = 16 * 1024 * 1024
+"""The most bytes of comments, and of secrets, that are kept of one capture."""
+
+MAX_DECLARED = 64
+"""The most different link types, and snaplens, that are kept of one capture."""
+
+
+class CaptureReader(ABC, Iterator[CaptureEvent]):
+    """An iterator of what a capture holds, in file order; it raises nothing while it iterates.
+
+    The attributes fill as the reading goes on.
+
+    Attributes:
+        name: What messages call the source.
+        format: `pcap` or `pcapng`.
+        compression: `gzip`, `zstd`, `xz` or `bzip2`; None where there is none.
+        link_types: The LINKTYPE_ numbers declared so far, each once, in order.
+        snaplens: The limits on captured bytes declared so far, each once, in order; no limit is left out.
+        truncated: Whether it could not be read to its end: it stops in mid-packet, or damage stopped the reading.
+        dropped: Packets that the recording program says it lost; None if it does not say.
+        comments: (frame number, text), with frame number 0 for a comment on the file or an interface.
+        secrets: (type, content) of each Decryption Secrets Block; type 0x544c534b is a TLS key log.
+    """
+
+    format: str
+
+    def __init__(self, window: Window, *, name: str, limit: int) -> None:
+        self.name = name
+        self.compression: str | None = None
+        self.link_types: list[int] = []
+        self.snaplens: list[int] = []
+        self.truncated = False
+        self.dropped: int | None = None
+        self.comments: list[tuple[int, str]] = []
+        self.secrets: list[tuple[int, bytes]] = []
+        self.stream: BinaryIO | None = None
+        self._window = window
+        self._limit = limit
+        self._events = self._read()
+
+    @abstractmethod
+    def _read(self) -> Iterator[CaptureEvent]:
+        """Everything after what the constructor has read."""
+
+    def __next__(self) -> CaptureEvent:
+        return next(self._events)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the stream that the capture is read from."""
+        if self.stream is not None:
+            self.stream.close()
+
+    def _declare(self, link_type: int, snaplen: int) -> None:
+        """Note an interface's link type, and its limit on captured bytes (0 for none)."""
+        for value, known in ((link_type, self.link_types), (snaplen, self.snaplens)):
+            if value not in known and len(known) < MAX_DECLARED and (value or known is self.link_types):
+                known.append(value)
+
+    def _stop(self, reason: str) -> Unreadable:
+        """The event for damage that ends the reading."""
+        self.truncated = True
+        return Unreadable(reason)
+
+    def _finish(self, part: str) -> Iterator[Unreadable]:
+        """The events for a stream that has ended, which may have been in the middle of a `part` (packet, block)."""
+        window = self._window
+        if window.fault:
+            yield self._stop(f"{self.name} could not be read past byte {window.offset + window.left}: {window.fault}")
+        elif window.left:
+            yield self._stop(
+                f"{self.name} ends in the middle of a {part}, {window.left} bytes after byte {window.offset}"
+            )

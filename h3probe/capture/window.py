@@ -1,0 +1,84 @@
+"""A sliding window over a byte stream that never seeks and never waits for more than the next record needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.errors import DecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import BinaryIO
+
+    type Read = Callable[[int], bytes | None]
+
+CHUNK = 256 * 1024
+"""The most bytes asked of the stream at once."""
+
+
+def reading(stream: BinaryIO) -> Read:
+    """How to get what the stream has now, at most so many bytes: `read1` where there is one, as `read` may wait."""
+    read: Read = getattr(stream, "read1", None) or stream.read
+    return read
+
+
+class Window:
+    """The unread bytes of a stream, in one `bytes` object that parsers index directly.
+
+    Attributes:
+        data: What has been read and not yet been let go.
+        at: Where the next record starts in `data`; the parser moves it.
+        fault: Why the stream ended early, where it did not just end: an I/O error, damaged compressed data.
+    """
+
+    __slots__ = ("_before", "_ended", "_read", "at", "data", "fault")
+
+    def __init__(self, read: Read, first: bytes = b"") -> None:
+        self._read = read
+        self._before = 0
+        self._ended = False
+        self.data = first
+        self.at = 0
+        self.fault: str | None = None
+
+    @property
+    def offset(self) -> int:
+        """How many bytes of the stream come before `at`."""
+        return self._before + self.at
+
+    @property
+    def left(self) -> int:
+        """How many bytes can be had at `at` without reading."""
+        return len(self.data) - self.at
+
+    def need(self, count: int) -> bool:
+        """Make `count` bytes stand at `at`, moving `data` and `at` if more has to be read.
+
+        Returns:
+            False if the stream ended first; what there is then stands at `at`.
+        """
+        return len(self.data) - self.at >= count or self._fill(count)
+
+    def _fill(self, count: int) -> bool:
+        # A bytearray, as a list of pieces would cost a hostile pipe's two-byte writes 50 bytes of memory each.
+        held = bytearray(memoryview(self.data)[self.at :])
+        while len(held) < count and (more := self._more()):
+            held += more
+        self._before += self.at
+        self.data, self.at = bytes(held), 0
+        return len(held) >= count
+
+    def _more(self) -> bytes:
+        """The next bytes of the stream; none once it has ended, even if a terminal would go on after its ^D."""
+        if self._ended:
+            return b""
+        try:
+            more = self._read(CHUNK)
+            if more is None:
+                self.fault = "it is set not to wait for data"
+        except OSError as error:
+            more, self.fault = b"", error.strerror or str(error)
+        except DecodeError as error:
+            more, self.fault = b"", str(error)
+        self._ended = not more
+        return more or b""

@@ -1,0 +1,1 @@
+"""From connections to stories: races, findings, verdicts. Sans-IO."""

@@ -1,0 +1,1 @@
+"""From decoded packets to connections: QUIC connections, TCP connections, tunnels, names. Sans-IO."""

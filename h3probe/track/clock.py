@@ -1,0 +1,44 @@
+"""The time of a capture: nanoseconds in, the output contract's `at` and `time` out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+NS = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Clock:
+    """Knows when the first packet was, and the latest one.
+
+    It has no time of its own: `see` is told each packet's.
+
+    Attributes:
+        start_ns: Time of the first packet, None before it.
+        now_ns: The latest time seen.
+    """
+
+    start_ns: int | None = None
+    now_ns: int = 0
+
+    def see(self, time_ns: int) -> None:
+        """Take note of a packet's time."""
+        if self.start_ns is None:
+            self.start_ns = time_ns
+        self.now_ns = max(self.now_ns, time_ns)
+
+    def at(self, time_ns: int) -> float:
+        """Seconds since the first packet (negative where a file is not in order)."""
+        return (time_ns - (self.start_ns if self.start_ns is not None else time_ns)) / NS
+
+    def maybe_at(self, time_ns: int | None) -> float | None:
+        """Seconds since the first packet, or None for None."""
+        return None if time_ns is None else self.at(time_ns)
+
+    @staticmethod
+    def rfc3339(time_ns: int) -> str:
+        """RFC 3339 in UTC with nanoseconds; a time outside the years 1-9999 is given as its limit."""
+        seconds, fraction = divmod(time_ns, NS)
+        seconds = min(max(seconds, -62_135_596_800), 253_402_300_799)
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"

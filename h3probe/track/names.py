@@ -1,0 +1,96 @@
+"""What DNS answers said: which name an address belongs to, and which names advertise HTTP/3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from h3probe.errors import DecodeError
+from h3probe.track.mark import Mark
+from h3probe.track.table import BoundedTable
+from h3probe.wire.dns import AddressRecord, AliasRecord, ServiceBinding, parse_message
+
+if TYPE_CHECKING:
+    from h3probe.events import Endpoint
+    from h3probe.wire.packet import UdpDatagram
+
+DNS_PORTS = frozenset({53, 5353})
+NAMES_PER_ADDRESS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DnsSighting:
+    """An HTTPS or SVCB record in an answer.
+
+    Attributes:
+        mark: The answer's packet.
+        binding: The record.
+        client: Who had asked.
+        server: Who answered.
+    """
+
+    mark: Mark
+    binding: ServiceBinding
+    client: Endpoint
+    server: Endpoint
+
+
+class Names:
+    """Bounded memory of DNS answers.
+
+    Args:
+        limit: The most addresses, and the most names, remembered.
+    """
+
+    def __init__(self, limit: int = 20_000) -> None:
+        self._by_address: BoundedTable[bytes, set[str]] = BoundedTable(limit)
+        self._bindings: BoundedTable[str, DnsSighting] = BoundedTable(limit)
+
+    def feed(self, datagram: UdpDatagram) -> list[DnsSighting]:
+        """Take a datagram from or to a DNS port; return the service bindings in it."""
+        if datagram.source.port not in DNS_PORTS:
+            return []
+        try:
+            message = parse_message(datagram.payload)
+        except DecodeError:
+            return []
+        if not message.is_response:
+            return []
+        asked = {name for name, _ in message.questions}
+        aliases = {a.target: a.name for a in message.answers if isinstance(a, AliasRecord)}
+        mark = Mark(datagram.frame, datagram.time_ns)
+        found: list[DnsSighting] = []
+        for answer in message.answers:
+            if isinstance(answer, AddressRecord):
+                self._address(answer.address, _asked_name(answer.name, aliases, asked))
+            elif isinstance(answer, ServiceBinding):
+                sighting = DnsSighting(mark, answer, datagram.destination, datagram.source)
+                self._bindings.put(_asked_name(answer.name, aliases, asked), sighting)
+                found.append(sighting)
+        return found
+
+    def _address(self, address: bytes, name: str) -> None:
+        names = self._by_address.get(address)
+        if names is None:
+            names = set()
+            self._by_address.put(address, names)
+        if len(names) < NAMES_PER_ADDRESS:
+            names.add(name)
+
+    def name_of(self, address: bytes) -> str | None:
+        """Return the one name that was looked up for an address; None when there are several or none."""
+        names = self._by_address.get(address)
+        return next(iter(names)) if names is not None and len(names) == 1 else None
+
+    def binding(self, name: str) -> DnsSighting | None:
+        """Return the latest service binding seen for a name."""
+        return self._bindings.get(name)
+
+
+def _asked_name(name: str, aliases: dict[str, str], asked: set[str]) -> str:
+    """Follow a chain of aliases back to the name that was asked for."""
+    for _ in range(len(aliases)):
+        if name in asked or name not in aliases:
+            break
+        name = aliases[name]
+    return name

@@ -1,0 +1,233 @@
+"""One QUIC connection, as its Initials and the presence of its other packets tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from h3probe.track.clock import NS
+from h3probe.wire.quic.versions import known, version_name
+from h3probe.wire.reassembly import Reassembler
+
+if TYPE_CHECKING:
+    from h3probe.events import Endpoint, Process
+    from h3probe.records import QuicOutcome, Side
+    from h3probe.track.mark import Mark
+    from h3probe.wire.packet import IcmpError
+    from h3probe.wire.quic.frames import ConnectionClose
+    from h3probe.wire.tls import ClientHello, ServerHello
+
+# Less than this without an answer proves nothing: the answer may still be on its way.
+PATIENCE_NS = 1 * NS
+# A connection that shows nothing for this long is over: longer than any known client's idle timeout of
+# 30 s, and than the longest gap between two Initials of one attempt (16 s after a first PTO of 1 s).
+IDLE_NS = 60 * NS
+# A closed connection is kept this long for late packets and ICMP errors.
+LINGER_NS = 3 * NS
+# Zeek's default for the same column.
+HISTORY_LIMIT = 100
+MARKS_LIMIT = 64
+
+
+@dataclass(slots=True)
+class HelloStream:
+    """The CRYPTO stream of one side's Initials, until its hello is whole.
+
+    Attributes:
+        stream: The bytes put together.
+        packet_numbers: Initials already counted, so that a second copy of a packet counts once.
+        largest: The largest packet number opened, which the next one is decoded against.
+    """
+
+    stream: Reassembler = field(default_factory=lambda: Reassembler(limit=65_536))
+    packet_numbers: set[int] = field(default_factory=set)
+    largest: int = -1
+
+
+@dataclass(slots=True)
+class QuicConnection:
+    """What is known of one connection.
+
+    `client` is the side that sent the first Initial. Marks are None until the packet they stand for is seen.
+
+    Attributes:
+        id: Unique in this output.
+        client: The client's endpoint.
+        server: The server's endpoint.
+        version: The version in use, as the wire's 32 bits; the last one when it was switched.
+        first: Its first packet.
+        last: Its latest packet, either direction.
+        dcid: The client's first Destination Connection ID; None when the start was not seen.
+        key_dcid: The Destination Connection ID that the Initial keys come from (anew after Retry).
+        client_scid: The client's Source Connection ID.
+        server_scid: The server's, from its first packet that is no Retry.
+        unfamiliar: The version's name when nothing of it can be decoded (gQUIC, unknown).
+        gquic: The gQUIC version's name.
+        mid_stream: Whether the first packets were missed.
+        hello: The ClientHello, whole.
+        server_hello: The ServerHello, whole.
+        history: Letters for packets in order.
+        hello_datagrams: Client datagrams that carried a part of the ClientHello, at most `MARKS_LIMIT`.
+        initials_sent: How many there were.
+        last_client: The client's latest packet.
+        first_answer: The server's first packet.
+        answer_acked: Whether the client's Initials acknowledge packets: an answer arrived, seen or not.
+        retry: A Retry that verifies.
+        version_negotiation: When, and the server's versions.
+        client_handshake: The client's last Handshake packet before its first 1-RTT packet.
+        client_short: The client's first 1-RTT packet.
+        server_handshake: The server's first Handshake packet.
+        server_short: The server's first 1-RTT packet.
+        client_close: The client's first CONNECTION_CLOSE that could be read.
+        server_close: The server's.
+        refusals: ICMP errors about what the client sent, at most `MARKS_LIMIT`.
+        client_gone: ICMP said that the client's port is closed: its process has ended.
+        too_big: ICMP said that a datagram was too big for the path.
+        client_largest: The largest UDP payload the client sent, bytes.
+        server_largest: The largest UDP payload the server sent, bytes.
+        client_bytes: UDP payload the client sent, bytes.
+        server_bytes: UDP payload the server sent, bytes.
+        cut: Initials that a snaplen cut, so that they could not be opened.
+        unopened: Initials that the keys did not open.
+        process: The client's process.
+    """
+
+    id: str
+    client: Endpoint
+    server: Endpoint
+    version: int
+    first: Mark
+    last: Mark
+    dcid: bytes | None = None
+    key_dcid: bytes | None = None
+    client_scid: bytes | None = None
+    server_scid: bytes | None = None
+    gquic: str | None = None
+    mid_stream: bool = False
+    hello: ClientHello | None = None
+    server_hello: ServerHello | None = None
+    ja4: str | None = None
+    history: list[str] = field(default_factory=list)
+    hello_datagrams: list[Mark] = field(default_factory=list)
+    initials_sent: int = 0
+    last_client: Mark | None = None
+    first_answer: Mark | None = None
+    answer_acked: bool = False
+    retry: Mark | None = None
+    retry_scid: bytes | None = None
+    version_negotiation: tuple[Mark, tuple[int, ...]] | None = None
+    client_handshake: Mark | None = None
+    client_short: Mark | None = None
+    server_handshake: Mark | None = None
+    server_short: Mark | None = None
+    client_close: tuple[Mark, ConnectionClose] | None = None
+    server_close: tuple[Mark, ConnectionClose] | None = None
+    refusals: list[tuple[Mark, IcmpError]] = field(default_factory=list)
+    refusals_seen: int = 0
+    client_gone: Mark | None = None
+    too_big: tuple[Mark, IcmpError] | None = None
+    client_largest: int = 0
+    server_largest: int = 0
+    client_bytes: int = 0
+    server_bytes: int = 0
+    client_short_bytes: int = 0
+    server_short_bytes: int = 0
+    cut: int = 0
+    unopened: int = 0
+    process: Process | None = None
+    settled: bool = False
+    client_crypto: HelloStream | None = field(default_factory=HelloStream)
+    server_crypto: HelloStream | None = field(default_factory=HelloStream)
+
+    transport: Literal["quic"] = "quic"
+
+    @property
+    def version_name(self) -> str:
+        """`v1`, `v2`, `draft-29`, a gQUIC name, or `0x…`."""
+        return self.gquic or version_name(self.version)
+
+    @property
+    def decodable(self) -> bool:
+        """Whether the version is one whose Initials can be opened."""
+        return self.gquic is None and known(self.version) is not None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server answered at all, seen here or acknowledged by the client."""
+        return self.first_answer is not None or self.answer_acked or self.client_handshake is not None
+
+    @property
+    def established(self) -> bool:
+        """Whether the handshake completed: the client sends 1-RTT packets, and the handshake was seen."""
+        return self.client_short is not None and (
+            self.client_handshake is not None or self.server_handshake is not None or self.server_short is not None
+        )
+
+    @property
+    def ready(self) -> Mark | None:
+        """The client's last Handshake packet before its first 1-RTT packet; it holds the Finished."""
+        return self.client_handshake if self.established else None
+
+    @property
+    def close(self) -> tuple[Mark, ConnectionClose, Side] | None:
+        """The first CONNECTION_CLOSE that could be read, and whose it was."""
+        sides: list[tuple[Mark, ConnectionClose, Side]] = []
+        if self.client_close is not None:
+            sides.append((*self.client_close, "client"))
+        if self.server_close is not None:
+            sides.append((*self.server_close, "server"))
+        return min(sides, key=lambda side: side[0].time_ns, default=None)
+
+    @property
+    def ended(self) -> Mark | None:
+        """When it was seen to end: a close that was read, or the end of the client's socket."""
+        marks = [close[0] for close in (self.client_close, self.server_close) if close is not None]
+        if self.client_gone is not None:
+            marks.append(self.client_gone)
+        return min(marks, key=lambda mark: mark.time_ns, default=None)
+
+    def attempt_over_ns(self, now_ns: int) -> int | None:
+        """When the attempt ended, ready or failed; None while it may still succeed.
+
+        Args:
+            now_ns: The time up to which the capture is known.
+        """
+        if self.established:
+            return (self.client_handshake or self.client_short or self.last).time_ns
+        ended = self.ended
+        if ended is not None:
+            return ended.time_ns
+        return self.last.time_ns if self.outcome(now_ns) is not None else None
+
+    def outcome(self, now_ns: int) -> QuicOutcome | None:
+        """How the attempt ended, as far as is known at `now_ns`; None when it cannot be said."""
+        if not self.decodable:
+            return "version-negotiation" if self.version_negotiation is not None else None
+        if self.established and not self.mid_stream:
+            return "established"
+        if self.version_negotiation is not None:
+            return "version-negotiation"
+        if self.server_close is not None or (self.client_close is not None and self.answered):
+            return "closed"
+        if self.mid_stream:
+            return "mid-stream"
+        if self.answered:
+            return "stalled" if self.waited_ns(now_ns) >= PATIENCE_NS else None
+        if self.refusals:
+            return "refused"
+        gave_up = self.client_close is not None
+        return "unanswered" if gave_up or self.waited_ns(now_ns) >= PATIENCE_NS else None
+
+    def waited_ns(self, now_ns: int) -> int:
+        """How long the client has been seen waiting, from its first packet to the end of what is known."""
+        return now_ns - (self.first_answer or self.first).time_ns
+
+    def is_idle(self, now_ns: int) -> bool:
+        """Whether nothing more is expected of it."""
+        quiet = now_ns - self.last.time_ns
+        return quiet >= (LINGER_NS if self.ended is not None else IDLE_NS)
+
+    def note(self, letter: str) -> None:
+        """Add a letter to the history."""
+        if len(self.history) < HISTORY_LIMIT:
+            self.history.append(letter)

@@ -1,0 +1,499 @@
+"""Takes UDP datagrams to the QUIC connections that they belong to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from h3probe.errors import DecodeError
+from h3probe.text import clean, seconds
+from h3probe.track.clock import NS
+from h3probe.track.mark import Mark
+from h3probe.track.quic import MARKS_LIMIT, HelloStream, QuicConnection
+from h3probe.track.table import BoundedTable
+from h3probe.wire.ja4 import ja4
+from h3probe.wire.quic.aggregate import split_aggregate
+from h3probe.wire.quic.errors import error_name
+from h3probe.wire.quic.frames import Ack, ConnectionClose, Crypto, parse_frames
+from h3probe.wire.quic.packets import LongPacket, ShortPacket, gquic_version, looks_like_quic, split_datagram
+from h3probe.wire.quic.protection import initial_keys, open_packet, retry_is_valid
+from h3probe.wire.quic.versions import version_name
+from h3probe.wire.tls import handshake_messages, parse_client_hello, parse_server_hello
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from h3probe.events import Endpoint
+    from h3probe.track.timeline import Timeline
+    from h3probe.wire.packet import IcmpError, UdpDatagram
+    from h3probe.wire.quic.protection import Opened
+
+CLIENT_HELLO = 1
+SERVER_HELLO = 2
+# Connections that share one pair of ports: a client's later attempts from the same socket.
+CONNECTIONS_PER_FLOW = 32
+PACKET_NUMBERS_LIMIT = 512
+
+
+@dataclass(slots=True)
+class QuicFlow:
+    """What one pair of UDP ports carries: usually one connection, several when a client tries again."""
+
+    connections: list[QuicConnection] = field(default_factory=list)
+
+
+def _flow_key(a: Endpoint, b: Endpoint) -> tuple[Endpoint, Endpoint]:
+    return (a, b) if a <= b else (b, a)
+
+
+def _server_side(datagram: UdpDatagram) -> bool:
+    """Guess, for a connection whose start was missed, whether its server sent this: servers have the low port."""
+    return datagram.source.port < datagram.destination.port
+
+
+class QuicTracker:
+    """All QUIC connections that are alive.
+
+    Args:
+        timeline: Where lines for people go.
+        new_id: Gives the next connection its id.
+        limit: The most flows held; the least recently used leaves first.
+        on_open: Called with each new connection.
+        on_evict: Called with each connection that had to leave.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        new_id: Callable[[], str],
+        *,
+        on_open: Callable[[QuicConnection], None],
+        on_evict: Callable[[QuicConnection], None],
+        limit: int = 20_000,
+    ) -> None:
+        self._timeline = timeline
+        self._new_id = new_id
+        self._on_open = on_open
+        self._on_evict = on_evict
+        self._flows: BoundedTable[tuple[Endpoint, Endpoint], QuicFlow] = BoundedTable(limit)
+        self.unreadable = 0
+
+    @property
+    def evicted(self) -> int:
+        """How many flows had to leave."""
+        return self._flows.evicted
+
+    def forget(self, connection: QuicConnection) -> None:
+        """Let go of a settled connection."""
+        key = _flow_key(connection.client, connection.server)
+        flow = self._flows.get(key)
+        if flow is None:
+            return
+        flow.connections = [c for c in flow.connections if c is not connection]
+        if not flow.connections:
+            self._flows.pop(key)
+
+    def feed(self, datagram: UdpDatagram) -> bool:
+        """Take one datagram; return whether it is QUIC."""
+        key = _flow_key(datagram.source, datagram.destination)
+        flow = self._flows.get(key)
+        if flow is None:
+            if not looks_like_quic(datagram.payload):
+                return self._gquic(key, datagram)
+            flow = QuicFlow()
+        mark = Mark(datagram.frame, datagram.time_ns)
+        for part in split_aggregate(datagram.payload, _destination_id(flow, datagram)):
+            self._datagram(flow, datagram, part, mark)
+        if flow.connections and key not in self._flows:
+            self._remember(key, flow)
+        return bool(flow.connections)
+
+    def _remember(self, key: tuple[Endpoint, Endpoint], flow: QuicFlow) -> None:
+        for gone in self._flows.put(key, flow):
+            for connection in gone.connections:
+                self._on_evict(connection)
+
+    def feed_icmp(self, error: IcmpError) -> QuicConnection | None:
+        """Take an ICMP error about a datagram; return the connection that it is about."""
+        flow = self._flows.get(_flow_key(error.source, error.destination))
+        if flow is None or not flow.connections:
+            return None
+        connection = _quoted_connection(flow, error)
+        mark = Mark(error.frame, error.time_ns)
+        if error.kind == "too-big":
+            connection.too_big = connection.too_big or (mark, error)
+        elif error.kind in ("time-exceeded", "other"):
+            return connection
+        elif error.source != connection.client:
+            if connection.client_gone is None and error.kind == "port-unreachable":
+                connection.client_gone = mark
+                self._say(connection, mark, "the client's port is closed: its socket is gone", None)
+            return connection
+        else:
+            connection.refusals_seen += 1
+            if len(connection.refusals) < MARKS_LIMIT:
+                connection.refusals.append((mark, error))
+        if connection.refusals_seen <= 1 and not connection.answered:
+            self._timeline.say(
+                connection, mark, f"ICMP {error.meaning}", transport="icmp", outgoing=False, weight="bad"
+            )
+        return connection
+
+    def _gquic(self, key: tuple[Endpoint, Endpoint], datagram: UdpDatagram) -> bool:
+        name = gquic_version(datagram.payload)
+        if name is None:
+            return False
+        mark = Mark(datagram.frame, datagram.time_ns)
+        connection = QuicConnection(
+            self._new_id(), datagram.source, datagram.destination, 0, first=mark, last=mark, gquic=clean(name, 16)
+        )
+        connection.note("U")
+        self._on_open(connection)
+        self._remember(key, QuicFlow([connection]))
+        self._say(connection, mark, f"gQUIC {connection.version_name}", outgoing=True, weight="start")
+        return True
+
+    def _datagram(self, flow: QuicFlow, datagram: UdpDatagram, part: bytes, mark: Mark) -> None:
+        try:
+            packets = split_datagram(part)
+        except DecodeError:
+            self.unreadable += 1
+            return
+        seen: list[QuicConnection] = []
+        hello_part = False
+        for packet in packets:
+            if isinstance(packet, ShortPacket):
+                connection = _short_connection(flow, datagram, packet)
+            else:
+                connection = _long_connection(flow, datagram, packet) or self._open(flow, datagram, packet, mark)
+            if connection is None:
+                continue
+            from_client = datagram.source == connection.client
+            if connection not in seen:
+                seen.append(connection)
+                _count(connection, mark, len(part), from_client=from_client)
+            if isinstance(packet, ShortPacket):
+                self._short(connection, mark, len(packet.data), from_client=from_client)
+            elif self._long(connection, packet, mark, from_client=from_client) and not hello_part:
+                hello_part = True
+                self._hello_sent(connection, mark)
+
+    def _open(
+        self, flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket, mark: Mark
+    ) -> QuicConnection | None:
+        """Make a connection for a packet that fits none."""
+        if packet.kind in ("retry", "version-negotiation"):
+            return None  # Without the Initial that it answers it proves nothing, and may be forged.
+        begins = packet.kind == "initial" and (packet.truncated or _opens_as_client(packet))
+        known_start = begins or packet.kind == "unknown"
+        from_server = not known_start and _server_side(datagram)
+        connection = QuicConnection(
+            id=self._new_id(),
+            client=datagram.destination if from_server else datagram.source,
+            server=datagram.source if from_server else datagram.destination,
+            version=packet.version,
+            first=mark,
+            last=mark,
+            mid_stream=not known_start,
+        )
+        if known_start:
+            connection.dcid = connection.key_dcid = packet.dcid
+        if from_server:
+            connection.client_scid, connection.server_scid = packet.dcid, packet.scid
+        else:
+            connection.client_scid = packet.scid
+            if connection.mid_stream:
+                connection.server_scid = packet.dcid
+        if len(flow.connections) >= CONNECTIONS_PER_FLOW:
+            self._on_evict(flow.connections.pop(0))
+        flow.connections.append(connection)
+        self._on_open(connection)
+        if packet.kind == "unknown":
+            self._say(connection, mark, f"QUIC {connection.version_name}", outgoing=True, weight="start")
+        return connection
+
+    def _long(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> bool:
+        """Take a long-header packet; return whether it carried a new part of the ClientHello."""
+        match packet.kind:
+            case "version-negotiation":
+                self._version_negotiation(connection, packet, mark, from_client=from_client)
+            case "retry":
+                self._retry(connection, packet, mark, from_client=from_client)
+            case "initial":
+                return self._initial(connection, packet, mark, from_client=from_client)
+            case "handshake":
+                self._handshake(connection, packet, mark, from_client=from_client)
+            case "zero-rtt":
+                connection.note("Z" if from_client else "z")
+            case "unknown":
+                connection.note("U" if from_client else "u")
+                if not from_client:
+                    connection.first_answer = connection.first_answer or mark
+        return False
+
+    def _version_negotiation(
+        self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool
+    ) -> None:
+        # RFC 9000, 6.2 and 17.2.1: it echoes both connection IDs, comes before any other answer, and does not
+        # list the version it answers; whatever differs is ignored by clients, and so here.
+        echoes = packet.dcid == connection.client_scid and packet.scid == connection.dcid
+        if from_client or not echoes or connection.first_answer is not None:
+            return
+        if connection.version in packet.supported_versions or connection.version_negotiation is not None:
+            return
+        connection.first_answer = mark
+        connection.version_negotiation = (mark, packet.supported_versions[:MARKS_LIMIT])
+        connection.note("u")
+        names = ", ".join(version_name(v) for v in packet.supported_versions[:8])
+        self._say(connection, mark, f"Version Negotiation: the server speaks {names}", outgoing=False, weight="bad")
+
+    def _retry(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> None:
+        if from_client or connection.retry is not None or connection.dcid is None:
+            return
+        if not retry_is_valid(packet, connection.dcid):
+            return
+        connection.first_answer = connection.first_answer or mark
+        connection.retry = mark
+        connection.retry_scid = connection.key_dcid = packet.scid
+        connection.note("r")
+        self._say(connection, mark, "Retry: the server wants the address proven", outgoing=False)
+
+    def _initial(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> bool:
+        if not from_client and not connection.mid_stream:
+            if connection.server_scid is None:
+                self._answered(connection, mark)
+            connection.server_scid = packet.scid
+        side = connection.client_crypto if from_client else connection.server_crypto
+        opened = None if side is None else self._open_initial(connection, packet, side, from_client=from_client)
+        if opened is None or side is None:
+            connection.note("I" if from_client else "i")
+            return False
+        if opened.packet_number in side.packet_numbers:
+            return False  # The same packet again: captured twice, since a sender never reuses a number.
+        if len(side.packet_numbers) < PACKET_NUMBERS_LIMIT:
+            side.packet_numbers.add(opened.packet_number)
+        side.largest = max(side.largest, opened.packet_number)
+        connection.note("I" if from_client else "i")
+        return self._frames(connection, side, opened.payload, mark, from_client=from_client)
+
+    def _open_initial(
+        self, connection: QuicConnection, packet: LongPacket, side: HelloStream, *, from_client: bool
+    ) -> Opened | None:
+        if packet.truncated:
+            connection.cut += 1
+            return None
+        if connection.key_dcid is None:
+            return None
+        candidates = [connection.key_dcid]
+        if from_client and connection.dcid is not None and connection.dcid != connection.key_dcid:
+            candidates.append(connection.dcid)  # An Initial from before the Retry, late or sent again.
+        for dcid in candidates:
+            try:
+                keys = initial_keys(packet.version, dcid)
+                opened = open_packet(keys.client if from_client else keys.server, packet, side.largest)
+            except DecodeError:
+                continue
+            if not from_client and packet.version != connection.version:
+                connection.version = packet.version  # Compatible version negotiation (RFC 9368).
+            return opened
+        connection.unopened += 1
+        return None
+
+    def _frames(
+        self, connection: QuicConnection, side: HelloStream, payload: bytes, mark: Mark, *, from_client: bool
+    ) -> bool:
+        grew = False
+        try:
+            frames = parse_frames(payload)
+        except DecodeError:
+            connection.unopened += 1
+            return False
+        for frame in frames:
+            if isinstance(frame, Crypto):
+                grew = True
+                side.stream.add(frame.offset, frame.data)
+            elif isinstance(frame, Ack) and from_client:
+                connection.answer_acked = True
+            elif isinstance(frame, ConnectionClose):
+                self._close(connection, frame, mark, from_client=from_client)
+        if from_client:
+            self._client_hello(connection, side, mark)
+        else:
+            self._server_hello(connection, side, mark)
+        return grew and from_client
+
+    def _client_hello(self, connection: QuicConnection, side: HelloStream, mark: Mark) -> None:
+        if connection.hello is not None:
+            return
+        for kind, body in handshake_messages(side.stream.contiguous)[0]:
+            if kind != CLIENT_HELLO:
+                return
+            try:
+                connection.hello = parse_client_hello(body)
+            except DecodeError:
+                return
+            connection.ja4 = ja4(connection.hello, "q")
+            connection.note("S")
+            return
+
+    def _server_hello(self, connection: QuicConnection, side: HelloStream, mark: Mark) -> None:
+        if connection.server_hello is not None:
+            return
+        for kind, body in handshake_messages(side.stream.contiguous)[0]:
+            if kind != SERVER_HELLO:
+                return
+            try:
+                hello = parse_server_hello(body)
+            except DecodeError:
+                return
+            if not hello.is_retry:
+                connection.server_hello = hello
+            connection.note("s")
+
+    def _hello_sent(self, connection: QuicConnection, mark: Mark) -> None:
+        """A datagram from the client carried a part of its ClientHello."""
+        connection.initials_sent += 1
+        if len(connection.hello_datagrams) < MARKS_LIMIT:
+            connection.hello_datagrams.append(mark)
+        if connection.answered:
+            return
+        since = mark.time_ns - connection.first.time_ns
+        if connection.hello is not None and connection.history.count("S") == 1 and connection.history[-1] == "S":
+            hello = connection.hello
+            name = f"SNI {clean(hello.sni, 64)}" if hello.sni else "no SNI"
+            offered = clean(",".join(hello.alpn), 40) or "no ALPN"
+            ech = ", ECH" if hello.ech else ""
+            text = f"Initial {connection.version_name}, {name}, {offered}{ech}"
+            self._say(connection, mark, text, outgoing=True, weight="start")
+        elif since > NS // 20:
+            text = f"Initial again, {seconds(since / NS)} after the first"
+            self._say(connection, mark, text, outgoing=True)
+
+    def _answered(self, connection: QuicConnection, mark: Mark) -> None:
+        connection.first_answer = connection.first_answer or mark
+        after = seconds((mark.time_ns - connection.first.time_ns) / NS)
+        self._say(connection, mark, f"answered after {after}", outgoing=False)
+
+    def _handshake(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> None:
+        connection.note("H" if from_client else "h")
+        if from_client:
+            if connection.client_short is None:
+                connection.client_handshake = mark
+        else:
+            connection.server_handshake = connection.server_handshake or mark
+            if connection.server_scid is None and not connection.mid_stream:
+                self._answered(connection, mark)
+            connection.server_scid = packet.scid
+
+    def _short(self, connection: QuicConnection, mark: Mark, size: int, *, from_client: bool) -> None:
+        connection.note("O" if from_client else "o")
+        if from_client:
+            connection.client_short_bytes += size
+            if connection.client_short is None:
+                connection.client_short = mark
+                if connection.established and not connection.mid_stream:
+                    self._ready(connection, mark)
+        else:
+            connection.server_short_bytes += size
+            connection.server_short = connection.server_short or mark
+
+    def _ready(self, connection: QuicConnection, mark: Mark) -> None:
+        connection.client_crypto = connection.server_crypto = None
+        ready = connection.ready or mark
+        after = seconds((ready.time_ns - connection.first.time_ns) / NS)
+        self._say(connection, ready, f"QUIC ready after {after}", outgoing=True, weight="good")
+
+    def _close(self, connection: QuicConnection, frame: ConnectionClose, mark: Mark, *, from_client: bool) -> None:
+        held = connection.client_close if from_client else connection.server_close
+        connection.note("C" if from_client else "c")
+        if held is not None:
+            return
+        if from_client:
+            connection.client_close = (mark, frame)
+        else:
+            connection.server_close = (mark, frame)
+        name = error_name(frame.code, application=frame.application) or f"0x{frame.code:x}"
+        reason = f" “{clean(frame.reason, 80)}”" if frame.reason else ""
+        self._say(connection, mark, f"CONNECTION_CLOSE {name}{reason}", outgoing=from_client, weight="bad")
+
+    def _say(
+        self,
+        connection: QuicConnection,
+        mark: Mark,
+        text: str,
+        outgoing: bool | None,  # noqa: FBT001 - three states
+        weight: str = "progress",
+    ) -> None:
+        self._timeline.say(connection, mark, text, transport="quic", outgoing=outgoing, weight=weight)  # type: ignore[arg-type]
+
+
+def _count(connection: QuicConnection, mark: Mark, size: int, *, from_client: bool) -> None:
+    """Note that a datagram was seen."""
+    connection.last = mark
+    if from_client:
+        connection.last_client = mark
+        connection.client_bytes += size
+        connection.client_largest = max(connection.client_largest, size)
+    else:
+        connection.server_bytes += size
+        connection.server_largest = max(connection.server_largest, size)
+
+
+def _destination_id(flow: QuicFlow, datagram: UdpDatagram) -> bytes:
+    """The connection ID that packets of this datagram start with, as far as is known."""
+    payload = datagram.payload
+    if len(payload) > 6 and payload[0] & 0x80:
+        return payload[6 : 6 + payload[5]]
+    for connection in reversed(flow.connections):
+        known = connection.server_scid if datagram.source == connection.client else connection.client_scid
+        if known and payload.startswith(known, 1):
+            return known
+    return b""
+
+
+def _opens_as_client(packet: LongPacket) -> bool:
+    """Whether this is a client's first Initial: its own Destination Connection ID gives the keys."""
+    try:
+        open_packet(initial_keys(packet.version, packet.dcid).client, packet)
+    except DecodeError:
+        return False
+    return True
+
+
+def _long_connection(flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket) -> QuicConnection | None:
+    """The connection that a long-header packet names with its connection IDs."""
+    for connection in reversed(flow.connections):
+        if connection.gquic is not None:
+            return connection
+        if datagram.source == connection.client:
+            mine = packet.dcid in (connection.dcid, connection.retry_scid, connection.server_scid)
+            if packet.scid == connection.client_scid and (mine or packet.kind != "initial"):
+                return connection
+            if packet.scid == connection.client_scid and packet.scid and not _opens_as_client(packet):
+                return connection
+        elif packet.dcid == connection.client_scid:
+            return connection
+    return None
+
+
+def _short_connection(flow: QuicFlow, datagram: UdpDatagram, packet: ShortPacket) -> QuicConnection | None:
+    """The connection of a short-header packet: by its connection ID, else the latest that is under way."""
+    for connection in reversed(flow.connections):
+        known = connection.server_scid if datagram.source == connection.client else connection.client_scid
+        if known and packet.data.startswith(known, 1):
+            return connection
+    # The connection ID may have been renewed, or be empty.
+    under_way = [c for c in flow.connections if c.answered or c.mid_stream]
+    return under_way[-1] if under_way else None
+
+
+def _quoted_connection(flow: QuicFlow, error: IcmpError) -> QuicConnection:
+    """The connection whose connection ID the quoted datagram shows, else the latest of the flow."""
+    quoted = error.quoted
+    if len(quoted) > 6 and quoted[0] & 0x80:
+        dcid = quoted[6 : 6 + quoted[5]]
+        for connection in reversed(flow.connections):
+            ids = (connection.dcid, connection.retry_scid, connection.server_scid, connection.client_scid)
+            if len(dcid) == quoted[5] and dcid in ids:
+                return connection
+    return flow.connections[-1]

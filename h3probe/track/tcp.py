@@ -1,0 +1,187 @@
+"""One TCP connection: its handshake, the TLS on it, its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from h3probe.track.clock import NS
+from h3probe.track.quic import IDLE_NS, LINGER_NS, PATIENCE_NS
+from h3probe.track.tls_progress import TlsProgress, TlsState
+from h3probe.wire.reassembly import Reassembler
+
+if TYPE_CHECKING:
+    from h3probe.events import Endpoint, Process
+    from h3probe.records import Side, TcpOutcome
+    from h3probe.track.mark import Mark
+    from h3probe.track.tunnel import Tunnels
+    from h3probe.wire.packet import IcmpError
+    from h3probe.wire.tls import ClientHello
+
+# Enough for a CONNECT exchange, a ClientHello of 64 KiB and a long certificate chain.
+STREAM_LIMIT = 131_072
+# A quiet connection is not an ended one: keep-alive connections wait for minutes.
+TCP_IDLE_NS = 600 * NS
+
+
+@dataclass(slots=True)
+class Stream:
+    """One direction's bytes, put together while somebody still reads them.
+
+    Attributes:
+        base: Sequence number of the first byte, None before it is known.
+        bytes_seen: Payload bytes, counted once, from the sequence numbers.
+        data: The bytes; None once nobody reads them.
+    """
+
+    base: int | None = None
+    bytes_seen: int = 0
+    data: Reassembler | None = field(default_factory=lambda: Reassembler(limit=STREAM_LIMIT))
+
+    def offset(self, seq: int) -> int:
+        """Where a sequence number stands in the stream; negative before its start."""
+        return ((seq - (self.base or 0) + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
+
+    def restart(self, seq: int) -> None:
+        """Begin anew at `seq`."""
+        self.base = seq
+        self.data = Reassembler(limit=STREAM_LIMIT)
+
+
+@dataclass(slots=True)
+class TcpConnection:
+    """What is known of one connection; marks are None until their packet is seen.
+
+    Attributes:
+        id: Unique in this output.
+        client: The side that sent the SYN, or the ClientHello when the start was missed.
+        server: The other one.
+        first: Its first packet.
+        last: Its latest packet.
+        mid_stream: Whether the SYN was missed.
+        client_isn: The client's initial sequence number.
+        syn: The first SYN.
+        syns: How many SYNs.
+        synack: The first SYN-ACK.
+        connected: The client's first ACK after it.
+        refusals: ICMP errors about what the client sent.
+        reset: The first RST and its sender.
+        fin: The first FIN and its sender.
+        tls: The handshake on it, once it is known to be TLS.
+        tls_at: Where TLS starts in the two streams.
+        tunnels: The CONNECT exchanges on it.
+        records_after_ready: TLS-sized payloads after it was ready, client and server.
+        process: The client's process.
+    """
+
+    id: str
+    client: Endpoint
+    server: Endpoint
+    first: Mark
+    last: Mark
+    mid_stream: bool = False
+    client_isn: int | None = None
+    syn: Mark | None = None
+    syns: int = 0
+    synack: Mark | None = None
+    connected: Mark | None = None
+    refusals: list[tuple[Mark, IcmpError]] = field(default_factory=list)
+    reset: tuple[Mark, Side] | None = None
+    fin: tuple[Mark, Side] | None = None
+    tls: TlsProgress | None = None
+    tls_at: tuple[int, int] = (0, 0)
+    plain: bool = False
+    tunnels: Tunnels | None = None
+    client_stream: Stream = field(default_factory=Stream)
+    server_stream: Stream = field(default_factory=Stream)
+    client_bytes_at_ready: int | None = None
+    server_bytes_at_ready: int | None = None
+    cut: bool = False
+    process: Process | None = None
+    settled: bool = False
+
+    transport: Literal["tcp"] = "tcp"
+
+    @property
+    def hello(self) -> ClientHello | None:
+        """The ClientHello."""
+        return self.tls.hello if self.tls is not None else None
+
+    @property
+    def ja4(self) -> str | None:
+        """The ClientHello's fingerprint."""
+        return self.tls.ja4 if self.tls is not None else None
+
+    @property
+    def ready(self) -> Mark | None:
+        """When the first request could leave: after TLS, or at once where there is none."""
+        if self.tls is not None:
+            return self.tls.ready
+        return self.connected if self.plain else None
+
+    @property
+    def established(self) -> bool:
+        """Whether it could carry a request at some time."""
+        return self.ready is not None
+
+    @property
+    def ended(self) -> tuple[Mark, Side] | None:
+        """The first FIN or RST, and whose it was."""
+        ends = [end for end in (self.fin, self.reset) if end is not None]
+        return min(ends, key=lambda end: end[0].time_ns, default=None)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the SYN was answered with RST or an ICMP error."""
+        if self.synack is not None or self.syn is None:
+            return False
+        return bool(self.refusals) or (self.reset is not None and self.reset[1] == "server")
+
+    @property
+    def request_bytes(self) -> int:
+        """Bytes from the client after it was ready; its Finished counts, since it marks that moment."""
+        if self.client_bytes_at_ready is None:
+            return 0
+        return self.client_stream.bytes_seen - self.client_bytes_at_ready
+
+    @property
+    def response_bytes(self) -> int:
+        """Bytes from the server after the connection was ready."""
+        if self.server_bytes_at_ready is None:
+            return 0
+        return self.server_stream.bytes_seen - self.server_bytes_at_ready
+
+    def attempt_over_ns(self, now_ns: int) -> int | None:
+        """When the attempt ended, ready or failed; None while it may still succeed."""
+        if self.ready is not None:
+            return self.ready.time_ns
+        ended = self.ended
+        if ended is not None:
+            return ended[0].time_ns
+        return self.last.time_ns if self.outcome(now_ns) is not None else None
+
+    def outcome(self, now_ns: int) -> TcpOutcome | None:
+        """How the attempt ended, as far as is known at `now_ns`; None when it cannot be said."""
+        if self.refused:
+            return "refused"
+        if self.ready is not None:
+            return "established"
+        if self.syn is not None and self.synack is None and self.connected is None:
+            return "unanswered" if now_ns - self.syn.time_ns >= PATIENCE_NS else None
+        in_handshake = self.tls is not None and self.tls.hello is not None
+        if in_handshake and (self.ended is not None or (self.tls is not None and self.tls.state is TlsState.FAILED)):
+            return "reset"
+        if self.mid_stream:
+            return "mid-stream"
+        if in_handshake:
+            return None
+        if self.reset is not None and not self.client_stream.bytes_seen:
+            return "reset"
+        return "established" if self.connected is not None else None
+
+    def is_idle(self, now_ns: int) -> bool:
+        """Whether nothing more is expected of it."""
+        quiet = now_ns - self.last.time_ns
+        if self.ended is not None:
+            return quiet >= LINGER_NS
+        return quiet >= (TCP_IDLE_NS if self.connected is not None or self.mid_stream else IDLE_NS)

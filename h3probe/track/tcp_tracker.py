@@ -1,0 +1,346 @@
+"""Takes TCP segments to the connections that they belong to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from h3probe.text import clean, seconds
+from h3probe.track.clock import NS
+from h3probe.track.mark import Mark
+from h3probe.track.quic import MARKS_LIMIT
+from h3probe.track.table import BoundedTable
+from h3probe.track.tcp import Stream, TcpConnection
+from h3probe.track.tls_progress import TlsProgress
+from h3probe.track.tunnel import Tunnels
+from h3probe.wire.http1 import looks_like_request
+from h3probe.wire.packet import ACK, FIN, RST, SYN
+from h3probe.wire.tls import alert_name, looks_like_client_hello
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from h3probe.events import Endpoint
+    from h3probe.records import Side
+    from h3probe.track.timeline import Timeline
+    from h3probe.track.tunnel import Tunnel
+    from h3probe.wire.packet import IcmpError, TcpSegment
+
+Weight = Literal["start", "progress", "good", "bad"]
+
+# Ports of protocols that have nothing to do with HTTP; their connections are tracked and not talked about.
+OTHER_PROTOCOLS = frozenset({20, 21, 22, 23, 25, 53, 88, 110, 111, 135, 139, 143, 389, 445, 465, 514, 587, 636, 853,
+                             873, 993, 995, 1433, 1521, 1883, 2049, 3306, 3389, 5222, 5432, 5672, 5900, 6379, 9092,
+                             11211, 27017})  # fmt: skip
+CONNECT_PREFIXES = (b"CONNECT ", b"GET /.well-known/masque/")
+
+
+class TcpTracker:
+    """All TCP connections that are alive.
+
+    Args:
+        timeline: Where lines for people go.
+        new_id: Gives the next connection its id.
+        new_tunnel_id: Gives the next tunnel its id.
+        limit: The most connections held; the least recently used leaves first.
+        on_open: Called with each new connection.
+        on_evict: Called with each connection that had to leave, or was replaced on its own ports.
+    """
+
+    def __init__(  # noqa: PLR0913 - wiring, by keyword
+        self,
+        timeline: Timeline,
+        new_id: Callable[[], str],
+        new_tunnel_id: Callable[[], str],
+        *,
+        on_open: Callable[[TcpConnection], None],
+        on_evict: Callable[[TcpConnection], None],
+        limit: int = 20_000,
+    ) -> None:
+        self._timeline = timeline
+        self._new_id = new_id
+        self._new_tunnel_id = new_tunnel_id
+        self._on_open = on_open
+        self._on_evict = on_evict
+        self._table: BoundedTable[tuple[Endpoint, Endpoint], TcpConnection] = BoundedTable(limit)
+
+    @property
+    def evicted(self) -> int:
+        """How many connections had to leave."""
+        return self._table.evicted
+
+    def forget(self, connection: TcpConnection) -> None:
+        """Let go of a settled connection."""
+        key = _key(connection.client, connection.server)
+        if self._table.get(key) is connection:
+            self._table.pop(key)
+
+    def feed(self, segment: TcpSegment) -> None:
+        """Take one segment."""
+        key = _key(segment.source, segment.destination)
+        connection = self._table.get(key)
+        opening = segment.flags & (SYN | ACK) == SYN
+        if connection is not None and opening and connection.client_isn != segment.seq:
+            self._table.pop(key)
+            self._on_evict(connection)  # The ports are used anew.
+            connection = None
+        if connection is None:
+            connection = self._open(segment, opening=opening)
+            if connection is None:
+                return
+            for gone in self._table.put(key, connection):
+                self._on_evict(gone)
+        self._take(connection, segment)
+
+    def feed_icmp(self, error: IcmpError) -> TcpConnection | None:
+        """Take an ICMP error about a segment; return the connection that it is about."""
+        connection = self._table.get(_key(error.source, error.destination))
+        if connection is None:
+            return None
+        unreachable = error.kind not in ("too-big", "time-exceeded", "other")
+        if unreachable and error.source == connection.client and len(connection.refusals) < MARKS_LIMIT:
+            mark = Mark(error.frame, error.time_ns)
+            connection.refusals.append((mark, error))
+            if connection.synack is None and len(connection.refusals) == 1:
+                self._timeline.say(
+                    connection, mark, f"ICMP {error.meaning}", transport="icmp", outgoing=False, weight="bad"
+                )
+        return connection
+
+    def _open(self, segment: TcpSegment, *, opening: bool) -> TcpConnection | None:
+        mark = Mark(segment.frame, segment.time_ns)
+        if not opening and not segment.payload and not segment.flags & SYN:
+            return None  # The rest of a connection that carries nothing more: nothing can be said about it.
+        from_server = not opening and _sent_by_server(segment)
+        client, server = segment.source, segment.destination
+        if from_server:
+            client, server = server, client
+        connection = TcpConnection(self._new_id(), client, server, first=mark, last=mark, mid_stream=not opening)
+        self._on_open(connection)
+        return connection
+
+    def _take(self, connection: TcpConnection, segment: TcpSegment) -> None:
+        mark = Mark(segment.frame, segment.time_ns)
+        from_client = segment.source == connection.client
+        connection.last = mark
+        if segment.flags & SYN:
+            self._syn(connection, segment, mark, from_client=from_client)
+        elif from_client and segment.flags & ACK and connection.connected is None and connection.syn is not None:
+            # One-sided captures have no SYN-ACK; the client's ACK tells that there was one.
+            if not segment.flags & RST:
+                self._connected(connection, segment, mark)
+        if segment.payload or segment.length:
+            self._payload(connection, segment, mark, from_client=from_client)
+        if segment.flags & (FIN | RST):
+            self._end(connection, segment, mark, from_client=from_client)
+
+    def _syn(self, connection: TcpConnection, segment: TcpSegment, mark: Mark, *, from_client: bool) -> None:
+        if segment.flags & ACK:
+            if connection.synack is None:
+                connection.synack = mark
+                if connection.syn is None and from_client:
+                    # The SYN was missed: who answers one is the server.
+                    connection.client, connection.server = connection.server, connection.client
+                connection.server_stream.base = (segment.seq + 1) & 0xFFFF_FFFF
+                if connection.client_stream.base is None:
+                    connection.client_stream.base = segment.ack
+                if connection.mid_stream:
+                    connection.mid_stream = False
+            return
+        connection.syns += 1
+        if connection.syn is None:
+            connection.syn = mark
+            connection.client_isn = segment.seq
+            connection.client_stream.base = (segment.seq + 1) & 0xFFFF_FFFF
+            self._say(connection, mark, "SYN", outgoing=True, weight="start")
+        elif connection.synack is None:
+            after = seconds((mark.time_ns - connection.syn.time_ns) / NS)
+            self._say(connection, mark, f"SYN again, {after} after the first", outgoing=True)
+
+    def _connected(self, connection: TcpConnection, segment: TcpSegment, mark: Mark) -> None:
+        connection.connected = mark
+        if connection.server_stream.base is None:
+            connection.server_stream.base = segment.ack
+        began = connection.syn or mark
+        after = seconds((mark.time_ns - began.time_ns) / NS)
+        self._say(connection, mark, f"TCP connected after {after}", outgoing=True)
+
+    def _payload(self, connection: TcpConnection, segment: TcpSegment, mark: Mark, *, from_client: bool) -> None:
+        stream = connection.client_stream if from_client else connection.server_stream
+        if stream.base is None:
+            stream.base = segment.seq
+        offset = stream.offset(segment.seq)
+        if connection.tls is None and self._tls_starts(connection, segment, offset, from_client=from_client):
+            stream = connection.client_stream
+            offset = 0
+        stream.bytes_seen = max(stream.bytes_seen, offset + segment.length)
+        if stream.data is None:
+            return
+        connection.cut = connection.cut or segment.length > len(segment.payload)
+        grew = stream.data.add(offset, segment.payload)
+        if grew:
+            self._advance(connection, mark, from_client=from_client)
+
+    def _tls_starts(self, connection: TcpConnection, segment: TcpSegment, offset: int, *, from_client: bool) -> bool:
+        """Notice a ClientHello where a stream does not start with one: a late capture, or STARTTLS.
+
+        Returns True when the client's stream was begun anew with this segment.
+        """
+        if offset == 0 and from_client and not connection.mid_stream:
+            return False
+        if connection.tunnels is not None and connection.tunnels.asked:
+            return False
+        if not looks_like_client_hello(segment.payload):
+            return False
+        if not from_client:
+            if not connection.mid_stream:
+                return False
+            connection.client, connection.server = connection.server, connection.client
+        connection.client_stream, connection.server_stream = Stream(), Stream()
+        connection.client_stream.restart(segment.seq)
+        connection.server_stream.restart(segment.ack)
+        connection.plain = False
+        connection.tls = TlsProgress()
+        connection.tls_at = (0, 0)
+        return True
+
+    def _advance(self, connection: TcpConnection, mark: Mark, *, from_client: bool) -> None:
+        if connection.tls is None:
+            self._recognise(connection, mark, from_client=from_client)
+        if connection.tunnels is not None and not connection.tunnels.over:
+            self._tunnels(connection, mark, from_client=from_client)
+        tls = connection.tls
+        if tls is None or tls.over:
+            return
+        had_hello = tls.hello is not None
+        for is_client in (True, False) if from_client else (False, True):
+            stream = connection.client_stream if is_client else connection.server_stream
+            start = connection.tls_at[0 if is_client else 1]
+            data = stream.data.contiguous if stream.data is not None else b""
+            if len(data) > start:
+                tls.feed(data[start:] if start else data, mark, from_client=is_client)
+        if tls.hello is not None and not had_hello:
+            self._hello(connection, mark)
+        if tls.over:
+            self._tls_over(connection, mark)
+
+    def _recognise(self, connection: TcpConnection, mark: Mark, *, from_client: bool) -> None:
+        """Say from a connection's first bytes what it carries."""
+        if connection.plain or connection.tunnels is not None:
+            return
+        data = connection.client_stream.data.contiguous if connection.client_stream.data is not None else b""
+        if looks_like_client_hello(data):
+            connection.tls = TlsProgress()
+        elif data and any(p.startswith(data[: len(p)]) for p in CONNECT_PREFIXES):
+            connection.tunnels = Tunnels()
+            connection.plain = True
+        elif len(data) >= 6 or (data and looks_like_request(data)) or not from_client:  # noqa: PLR2004 - a record's head
+            connection.plain = True
+            self._plain(connection, mark)
+
+    def _plain(self, connection: TcpConnection, mark: Mark) -> None:
+        connection.client_bytes_at_ready = connection.server_bytes_at_ready = 0
+        data = connection.client_stream.data.contiguous if connection.client_stream.data is not None else b""
+        if looks_like_request(data):
+            self._say(connection, mark, "HTTP/1.1 in the clear", outgoing=True)
+        connection.client_stream.data = connection.server_stream.data = None
+
+    def _tunnels(self, connection: TcpConnection, mark: Mark, *, from_client: bool) -> None:
+        tunnels = connection.tunnels
+        if tunnels is None or connection.client_stream.data is None or connection.server_stream.data is None:
+            return
+        client, server = connection.client_stream.data.contiguous, connection.server_stream.data.contiguous
+        if from_client:
+            tunnel = tunnels.feed_client(client, len(server), mark, self._new_tunnel_id)
+            if tunnels.over and not tunnels.asked:
+                connection.tunnels = None
+                self._plain(connection, mark)
+            elif tunnel is not None:
+                self._say_tunnel(connection, tunnel, f"{tunnel.method} {tunnel.target}", mark, outgoing=True)
+            return
+        tunnel = tunnels.feed_server(server, mark)
+        if tunnel is None:
+            return
+        self._say_tunnel(connection, tunnel, f"proxy answered {tunnel.status} to {tunnel.target}", mark, outgoing=False)
+        if tunnel.open and tunnel.method == "CONNECT":
+            connection.tls = TlsProgress()
+            connection.tls_at = (tunnel.client_start, tunnel.server_start)
+        elif not tunnel.open:
+            # What follows may be the client's next try, already here.
+            self._tunnels(connection, mark, from_client=True)
+
+    def _hello(self, connection: TcpConnection, mark: Mark) -> None:
+        hello = connection.hello
+        if hello is None:
+            return
+        name = f"SNI {clean(hello.sni, 64)}" if hello.sni else "no SNI"
+        offered = clean(",".join(hello.alpn), 40) or "no ALPN"
+        ech = ", ECH" if hello.ech else ""
+        inside = " in the tunnel" if connection.tunnels is not None and connection.tunnels.open else ""
+        self._say(connection, mark, f"ClientHello{inside}, {name}, {offered}{ech}", outgoing=True, weight="start")
+
+    def _tls_over(self, connection: TcpConnection, mark: Mark) -> None:
+        tls = connection.tls
+        if tls is None:
+            return
+        connection.client_bytes_at_ready = connection.client_stream.bytes_seen
+        connection.server_bytes_at_ready = connection.server_stream.bytes_seen
+        connection.client_stream.data = connection.server_stream.data = None
+        if tls.ready is not None:
+            began = connection.syn or connection.first
+            after = seconds((mark.time_ns - began.time_ns) / NS)
+            chosen = f", {clean(tls.server_hello.alpn, 20)}" if tls.server_hello and tls.server_hello.alpn else ""
+            self._say(connection, mark, f"TCP ready after {after}{chosen}", outgoing=True, weight="good")
+        elif tls.alert is not None:
+            side, code = tls.alert
+            name = "an encrypted alert" if code is None else f"alert {alert_name(code)}"
+            self._say(connection, mark, f"TLS failed: {name}", outgoing=side == "client", weight="bad")
+
+    def _end(self, connection: TcpConnection, segment: TcpSegment, mark: Mark, *, from_client: bool) -> None:
+        side: Side = "client" if from_client else "server"
+        first = connection.ended is None
+        if segment.flags & RST:
+            connection.reset = connection.reset or (mark, side)
+        else:
+            connection.fin = connection.fin or (mark, side)
+        if not first:
+            return
+        if connection.refused:
+            self._say(connection, mark, "TCP refused: RST", outgoing=False, weight="bad")
+        else:
+            what = "RST" if segment.flags & RST else "FIN"
+            early = connection.tls is not None and connection.tls.ready is None
+            self._say(connection, mark, f"closed by the {side}, {what}", outgoing=from_client,
+                      weight="bad" if early else "progress")  # fmt: skip
+
+    def _say_tunnel(
+        self, connection: TcpConnection, tunnel: Tunnel, text: str, mark: Mark, *, outgoing: bool
+    ) -> None:
+        refused = tunnel.status is not None and not tunnel.open
+        self._timeline.say(
+            connection, mark, text, transport="proxy", outgoing=outgoing, weight="bad" if refused else "start"
+        )
+
+    def _say(
+        self,
+        connection: TcpConnection,
+        mark: Mark,
+        text: str,
+        *,
+        outgoing: bool | None,
+        weight: Weight = "progress",
+    ) -> None:
+        if connection.server.port not in OTHER_PROTOCOLS:
+            self._timeline.say(connection, mark, text, transport="tcp", outgoing=outgoing, weight=weight)
+
+
+def _key(a: Endpoint, b: Endpoint) -> tuple[Endpoint, Endpoint]:
+    return (a, b) if a <= b else (b, a)
+
+
+def _sent_by_server(segment: TcpSegment) -> bool:
+    """Guess, for a connection whose start was missed, who sent this segment."""
+    if segment.flags & SYN:
+        return True  # SYN and ACK: only servers send that.
+    if looks_like_client_hello(segment.payload) or segment.payload.startswith(CONNECT_PREFIXES):
+        return False
+    return segment.source.port < segment.destination.port

@@ -1,0 +1,66 @@
+"""What happened, a line at a time, for whoever watches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from h3probe.records import Moment, ProcessInfo
+
+if TYPE_CHECKING:
+    from h3probe.events import Endpoint, Process
+    from h3probe.track.clock import Clock
+    from h3probe.track.mark import Mark
+
+
+class Subject(Protocol):
+    """What a moment can be about: a connection of either kind."""
+
+    id: str
+    client: Endpoint
+    server: Endpoint
+    process: Process | None
+
+
+def process_info(process: Process | None) -> ProcessInfo | None:
+    """The output contract's form of a process."""
+    return None if process is None else ProcessInfo(process.pid, process.name)
+
+
+class Timeline:
+    """Collects moments until they are taken."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._moments: list[Moment] = []
+
+    def say(  # noqa: PLR0913 - a line has these parts
+        self,
+        subject: Subject,
+        mark: Mark,
+        text: str,
+        *,
+        transport: Literal["quic", "tcp", "icmp", "dns", "proxy"],
+        outgoing: bool | None,
+        weight: Literal["start", "progress", "good", "bad"] = "progress",
+    ) -> None:
+        """Add a line about a connection; `text` must be free of control characters."""
+        self._moments.append(
+            Moment(
+                time_ns=mark.time_ns,
+                at=self._clock.at(mark.time_ns),
+                frame=mark.frame,
+                connection=subject.id,
+                transport=transport,
+                process=process_info(subject.process),
+                client=str(subject.client),
+                server=str(subject.server),
+                outgoing=outgoing,
+                text=text,
+                weight=weight,
+            )
+        )
+
+    def take(self) -> list[Moment]:
+        """Return what has collected, and start anew."""
+        moments, self._moments = self._moments, []
+        return moments

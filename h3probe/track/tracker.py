@@ -1,0 +1,161 @@
+"""The tracker: frames in, connections out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+from h3probe.track.clock import NS, Clock
+from h3probe.track.mark import Mark
+from h3probe.track.names import DNS_PORTS, Names
+from h3probe.track.quic_tracker import QuicTracker
+from h3probe.track.table import BoundedTable
+from h3probe.track.tcp_tracker import TcpTracker
+from h3probe.track.timeline import Timeline
+from h3probe.wire.packet import IcmpError, PacketDecoder, TcpSegment, UdpDatagram
+
+if TYPE_CHECKING:
+    from h3probe.events import Frame, Process, SocketOwner
+    from h3probe.track.names import DnsSighting
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+
+    Connection = QuicConnection | TcpConnection
+
+TCP = 6
+UDP = 17
+# How often, in the capture's own time, settled connections are looked for.
+SWEEP_NS = 5 * NS
+ICMP_PER_CONNECTION = 64
+
+
+@dataclass(frozen=True, slots=True)
+class IcmpSighting:
+    """An ICMP error about a connection that is tracked."""
+
+    mark: Mark
+    error: IcmpError
+    connection: str
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a step brought.
+
+    Attributes:
+        opened: Connections that are new.
+        settled: Connections of which nothing more is expected, or that had to be forgotten.
+        icmp: ICMP errors about connections.
+        dns: Service bindings in DNS answers.
+    """
+
+    opened: list[Connection] = field(default_factory=list)
+    settled: list[Connection] = field(default_factory=list)
+    icmp: list[IcmpSighting] = field(default_factory=list)
+    dns: list[DnsSighting] = field(default_factory=list)
+
+
+class Tracker:
+    """Decodes frames and follows the connections in them; bounded in memory, without a clock of its own."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.timeline = Timeline(self.clock)
+        self.decoder = PacketDecoder()
+        self.names = Names()
+        self.packets = 0
+        self._progress = Progress()
+        self._alive: dict[str, Connection] = {}
+        self._icmp_seen: BoundedTable[str, int] = BoundedTable(4096)
+        self._next_sweep_ns = 0
+        quic_ids, tcp_ids, tunnel_ids = count(1), count(1), count(1)
+        self.quic = QuicTracker(
+            self.timeline, lambda: f"quic-{next(quic_ids)}", on_open=self._opened, on_evict=self._settle
+        )
+        self.tcp = TcpTracker(
+            self.timeline,
+            lambda: f"tcp-{next(tcp_ids)}",
+            lambda: f"tunnel-{next(tunnel_ids)}",
+            on_open=self._opened,
+            on_evict=self._settle,
+        )
+
+    @property
+    def evicted(self) -> int:
+        """Connections that were forgotten to keep memory bounded."""
+        return self.quic.evicted + self.tcp.evicted
+
+    def feed(self, frame: Frame) -> None:
+        """Take one frame."""
+        self.packets += 1
+        self.clock.see(frame.time_ns)
+        fact = self.decoder.decode(frame)
+        if isinstance(fact, UdpDatagram):
+            self._udp(fact)
+        elif isinstance(fact, TcpSegment):
+            self.tcp.feed(fact)
+        elif isinstance(fact, IcmpError):
+            self._icmp(fact)
+        if frame.time_ns >= self._next_sweep_ns:
+            self.sweep(frame.time_ns)
+
+    def attribute(self, owner: SocketOwner) -> None:
+        """Take note of the process that owns a client's socket."""
+        for connection in self._alive.values():
+            if connection.client == owner.local and (connection.transport == "tcp") == (owner.protocol == TCP):
+                connection.process = owner.process
+
+    def give_process(self, connection_id: str, process: Process) -> None:
+        """Name the process of one connection."""
+        connection = self._alive.get(connection_id)
+        if connection is not None:
+            connection.process = process
+
+    def sweep(self, now_ns: int) -> None:
+        """Settle the connections of which nothing more is expected."""
+        self._next_sweep_ns = now_ns + SWEEP_NS
+        for connection in [c for c in self._alive.values() if c.is_idle(now_ns)]:
+            if connection.transport == "quic":
+                self.quic.forget(connection)
+            else:
+                self.tcp.forget(connection)
+            self._settle(connection)
+
+    def finish(self) -> None:
+        """Settle everything."""
+        for connection in list(self._alive.values()):
+            self._settle(connection)
+
+    def take(self) -> Progress:
+        """Return what has come since the last call."""
+        progress, self._progress = self._progress, Progress()
+        return progress
+
+    def _udp(self, datagram: UdpDatagram) -> None:
+        if datagram.source.port in DNS_PORTS or datagram.destination.port in DNS_PORTS:
+            self._progress.dns += self.names.feed(datagram)
+        else:
+            self.quic.feed(datagram)
+
+    def _icmp(self, error: IcmpError) -> None:
+        connection: Connection | None = None
+        if error.protocol == UDP:
+            connection = self.quic.feed_icmp(error)
+        elif error.protocol == TCP:
+            connection = self.tcp.feed_icmp(error)
+        if connection is None:
+            return
+        seen = self._icmp_seen.get(connection.id) or 0
+        self._icmp_seen.put(connection.id, seen + 1)
+        if seen < ICMP_PER_CONNECTION:
+            self._progress.icmp.append(IcmpSighting(Mark(error.frame, error.time_ns), error, connection.id))
+
+    def _opened(self, connection: Connection) -> None:
+        self._alive[connection.id] = connection
+        self._progress.opened.append(connection)
+
+    def _settle(self, connection: Connection) -> None:
+        if self._alive.pop(connection.id, None) is not None:
+            connection.settled = True
+            self._progress.settled.append(connection)

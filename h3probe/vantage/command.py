@@ -1,0 +1,102 @@
+"""The command that `watch -- COMMAND` runs, as a shell would run it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+from h3probe.errors import CommandError
+from h3probe.vantage import privileges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Command:
+    """A child process with this terminal and these standard streams, untouched, in this process group.
+
+    A terminal's Ctrl-C therefore reaches both, and the command decides for itself what it means.
+
+    Args:
+        argv: The command and its arguments.
+        env: Its environment; this process's own, or that of `user`, unless given.
+        user: Whom it runs as, when this process is root.
+
+    Raises:
+        CommandError: It could not be started; with the exit status a shell gives, 126 or 127.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], *, env: dict[str, str] | None = None, user: privileges.User | None = None
+    ) -> None:
+        self.argv = list(argv)
+        self._interrupted = False
+        if env is None and user is not None:
+            env = privileges.environment_of(user)
+        self._process = _start(self.argv, env, user)
+
+    @property
+    def pid(self) -> int:
+        """Its process number."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit status as a shell has it (128 + n for signal n); None while it runs."""
+        return _status(self._process.poll())
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait for its end, and return the status as `poll` does; None after `timeout` seconds."""
+        try:
+            return _status(self._process.wait(timeout))
+        except subprocess.TimeoutExpired:
+            return None
+
+    def forward(self, number: int) -> None:
+        """Pass on a signal that this process was sent: the first as it is, a second one as SIGKILL.
+
+        A first SIGINT from the terminal has reached the command already.
+        """
+        if self.poll() is not None:
+            return
+        if self._interrupted:
+            self._process.kill()
+        elif not (number == signal.SIGINT and _terminal_has_sent_it()):
+            self._process.send_signal(number)
+        self._interrupted = True
+
+
+def _start(argv: list[str], env: dict[str, str] | None, user: privileges.User | None) -> subprocess.Popen[bytes]:
+    name = argv[0]
+    try:
+        if user is None:
+            return subprocess.Popen(argv, env=env)  # noqa: S603 - the user's own command is what this is for
+        groups = privileges.groups_of(user)
+        return subprocess.Popen(  # noqa: S603 - the same
+            argv, env=env, user=user.uid, group=user.gid, extra_groups=groups
+        )
+    except FileNotFoundError as error:
+        if shutil.which(name) is not None:
+            raise CommandError(f"{name}: the interpreter in its first line does not exist", 127) from error
+        hint = "" if user is None else " (sudo has a PATH of its own; give the whole path)"
+        raise CommandError(f"{name}: command not found{hint}", 127) from error
+    except OSError as error:
+        raise CommandError(f"{name}: {os.strerror(error.errno or 0)}", 126) from error
+    except ValueError as error:
+        raise CommandError(f"{name!r}: not a command that can be run ({error})", 126) from error
+
+
+def _status(returned: int | None) -> int | None:
+    return returned if returned is None or returned >= 0 else 128 - returned
+
+
+def _terminal_has_sent_it() -> bool:
+    """Whether this process group is the one in a terminal's foreground, which Ctrl-C goes to."""
+    for descriptor in (0, 1, 2):
+        try:
+            return os.tcgetpgrp(descriptor) == os.getpgrp()
+        except (OSError, AttributeError):
+            continue
+    return False

@@ -1,0 +1,51 @@
+"""What a sniffer's socket gives, before duplicates are left out and frames are numbered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Collection, Sequence
+
+
+class Packet(NamedTuple):
+    """One packet as one interface showed it.
+
+    Attributes:
+        time_ns: Nanoseconds since the Unix epoch.
+        link_type: A LINKTYPE_ number.
+        data: From the link header on.
+        length: The bytes that were on the wire.
+        interface: Its name.
+        network: Where in `data` the network header begins; None where the source does not say.
+        outgoing: Whether this host sent it.
+    """
+
+    time_ns: int
+    link_type: int
+    data: bytes
+    length: int
+    interface: str
+    network: int | None
+    outgoing: bool
+
+
+class Source(Protocol):
+    """A system's way to see packets."""
+
+    @property
+    def sockets(self) -> Sequence[socket.socket]:
+        """What to wait for; anything with `fileno()`."""
+
+    def narrow(self, interfaces: Collection[int]) -> None:
+        """Watch the interfaces with these indexes."""
+
+    def read(self) -> Packet | None:
+        """The next packet that waits, or None; never blocks."""
+
+    def statistics(self) -> tuple[int, int]:
+        """(received, dropped) since the start."""
+
+    def close(self) -> None:
+        """Give everything back."""

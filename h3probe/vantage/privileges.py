@@ -1,0 +1,136 @@
+"""Giving up root once the sockets are open, and giving files back to whoever called sudo.
+
+The order that `watch` keeps: open the sockets, start `ProcessesHelper`, start the command (as the user who called
+sudo), then `drop`. What parses hostile packets from then on can neither become root again nor gain anything by
+executing a set-user-ID program.
+
+Root without sudo (a container, usually) has no user to become. `give_up_capabilities` is for that case: the process
+stays user 0, and owns what user 0 owns, but can do nothing that takes more than that. It is not done unasked, since
+files in other users' folders could then no longer be written.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from h3probe.errors import PrivilegeError
+
+
+class User(NamedTuple):
+    """A user of this host.
+
+    Attributes:
+        uid: Its number.
+        gid: Its primary group's number.
+        name: Its name.
+    """
+
+    uid: int
+    gid: int
+    name: str
+
+
+def sudo_user() -> User | None:
+    """Who called sudo to start this process; None without sudo, and for root itself."""
+    if sys.platform == "win32" or os.geteuid() != 0:
+        return None
+    try:
+        uid, gid = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
+    except (KeyError, ValueError):
+        return None
+    return User(uid, gid, os.environ.get("SUDO_USER", str(uid))) if uid > 0 and gid >= 0 else None
+
+
+def groups_of(user: User) -> list[int]:
+    """The groups a login of this user would have."""
+    try:
+        return os.getgrouplist(user.name, user.gid)
+    except OSError:
+        return [user.gid]
+
+
+def environment_of(user: User, environment: dict[str, str] | None = None) -> dict[str, str]:
+    """An environment (this process's own, unless given) as it is for the user, without the marks of sudo."""
+    import pwd  # noqa: PLC0415 - there is no such module on Windows, and no sudo
+
+    result = dict(os.environ if environment is None else environment)
+    for name in ("SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "SUDO_HOME"):
+        result.pop(name, None)
+    result |= {"USER": user.name, "LOGNAME": user.name}
+    try:
+        entry = pwd.getpwuid(user.uid)
+    except KeyError:  # a user of another host's directory: sudo knew the name, this host does not
+        return result
+    return result | {"HOME": entry.pw_dir, "SHELL": entry.pw_shell}
+
+
+def chown_to_user(path: Path, user: User | None = None) -> None:
+    """Give a file that root made to the user who called sudo; nothing to do without one.
+
+    Raises:
+        OSError: There is no such file. A symbolic link is given itself, not what it points to.
+    """
+    user = user or sudo_user()
+    if user is not None:
+        os.chown(path, user.uid, user.gid, follow_symlinks=False)
+
+
+def drop(user: User) -> bool:
+    """Become this user for good: identity, groups, capabilities, and no way back.
+
+    Returns:
+        False when only the capabilities were given up, because this Python could not be read any more as that user
+        (`sudo uv run` with a Python under /root): a module that is imported later must still be found.
+
+    Raises:
+        PrivilegeError: It could not be done, or root could be had again; the process must not go on.
+    """
+    if sys.platform == "linux":
+        import h3probe.vantage.linux  # noqa: F401, PLC0415 - Linux only, and soon perhaps out of reach
+    try:
+        if not _python_is_readable_to(user):
+            give_up_capabilities()
+            return False
+        os.setgroups(groups_of(user))
+        os.setresgid(user.gid, user.gid, user.gid)
+        os.setresuid(user.uid, user.uid, user.uid)
+        give_up_capabilities()
+    except OSError as error:
+        raise PrivilegeError(f"root could not be given up for {user.name}: {error.strerror}") from error
+    if _can_become_root():
+        raise PrivilegeError(f"root was given up for {user.name} and could be had again; stopping")
+    return True
+
+
+def _python_is_readable_to(user: User) -> bool:
+    folders = [folder for folder in (*sys.path, sys.prefix, sys.base_prefix) if folder and Path(folder).is_dir()]
+    groups = os.getgroups()
+    try:
+        os.setgroups(groups_of(user))
+        os.setegid(user.gid)
+        os.seteuid(user.uid)
+        return all(os.access(folder, os.R_OK | os.X_OK, effective_ids=True) for folder in folders)
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
+def give_up_capabilities() -> None:
+    """Empty all capability sets, for good (Linux; elsewhere the user's identity is all there is)."""
+    if sys.platform == "linux":
+        from h3probe.vantage import linux  # noqa: PLC0415 - Linux only
+
+        linux.limit_capabilities()
+        linux.no_new_privileges()
+
+
+def _can_become_root() -> bool:
+    try:
+        os.setuid(0)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,159 @@
+"""The live watcher: frames from interfaces, for a plain `selectors` loop.
+
+    with Sniffer(["eth0"]) as sniffer:
+        selector.register(sniffer, selectors.EVENT_READ)
+        ...
+        for event in sniffer.read(): engine.feed(event)
+
+On Linux the packets come from `h3probe.vantage.linux`, elsewhere from scapy's own sockets
+(`h3probe.vantage.scapy_sockets`, for want of AF_PACKET; never tried on such a machine). Nothing is dissected here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+from h3probe.events import Dropped, Frame
+from h3probe.vantage import interfaces as host_interfaces
+from h3probe.vantage.duplicates import Duplicates
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Collection, Iterator, Sequence
+    from types import TracebackType
+
+    from h3probe.vantage.packets import Packet, Source
+
+BATCH = 512
+"""Packets read at once, at most: some milliseconds, so that a flood does not keep a loop from its other work."""
+
+_LOOK_AGAIN_S = 1.0
+
+
+class Sniffer:
+    """A source of `Frame` and `Dropped` events.
+
+    Each packet is given once: outgoing copies on loopback are dropped by the filter, and copies of one packet on
+    several interfaces are recognised and counted (the first one is kept).
+
+    Args:
+        interfaces: Names; none means all there are and will be. One that goes away and comes back is found again.
+        ports: Keep TCP and UDP of these ports only, and whatever may explain them (`h3probe.vantage.bpf`).
+        hosts: Likewise, packed addresses.
+        numbers: Where frame numbers come from, shared when there are several vantage points; else from 1.
+
+    Attributes:
+        duplicates: Packets left out because they were seen on another interface already.
+
+    Raises:
+        PrivilegeError: Neither root nor CAP_NET_RAW.
+        UserError: There is no such interface.
+    """
+
+    def __init__(
+        self,
+        interfaces: Sequence[str] = (),
+        *,
+        ports: Collection[int] = (),
+        hosts: Collection[bytes] = (),
+        numbers: Iterator[int] | None = None,
+    ) -> None:
+        self._names = list(interfaces)
+        self._indexes = host_interfaces.indexes(interfaces)
+        self._source = _open(self._indexes, ports, hosts)
+        self._numbers = itertools.count(1) if numbers is None else numbers
+        self._table = Duplicates()
+        self._reported = 0
+        self._looked = time.monotonic()
+
+    @property
+    def sockets(self) -> Sequence[socket.socket]:
+        """What to wait for: each is readable when `read` has something to give."""
+        return self._source.sockets
+
+    def fileno(self) -> int:
+        """The one descriptor to wait for on Linux; elsewhere the first of `sockets`."""
+        return self.sockets[0].fileno()
+
+    @property
+    def duplicates(self) -> int:
+        """Copies left out so far."""
+        return self._table.count
+
+    def read(self, limit: int = BATCH) -> list[Frame | Dropped]:
+        """What waits, at most `limit` packets, without blocking; an empty list when nothing does.
+
+        A `Dropped` stands behind the frames that were read before the loss was noticed. After the last moment of
+        interest, read until the list is empty: then the counts are final.
+        """
+        self._look_for_interfaces()
+        events: list[Frame | Dropped] = []
+        for _ in range(limit):
+            packet = self._source.read()
+            if packet is None:
+                break
+            if not self._is_duplicate(packet):
+                events.append(
+                    Frame(
+                        next(self._numbers),
+                        packet.time_ns,
+                        packet.link_type,
+                        packet.data,
+                        packet.length,
+                        packet.interface,
+                    )
+                )
+        _, dropped = self._source.statistics()
+        if dropped > self._reported:
+            events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))
+            self._reported = dropped
+        return events
+
+    def _is_duplicate(self, packet: Packet) -> bool:
+        # What goes over loopback goes over nothing else.
+        if packet.network is None or packet.interface == "lo":
+            return False
+        return self._table.seen((packet.interface, packet.outgoing), packet.time_ns, packet.data[packet.network :])
+
+    def _look_for_interfaces(self) -> None:
+        """Find an interface again that was taken away and came back under another index (a VPN that reconnects)."""
+        if not self._names or time.monotonic() - self._looked < _LOOK_AGAIN_S:
+            return
+        self._looked = time.monotonic()
+        known = host_interfaces.by_name()
+        found = [known.get(name, index) for name, index in zip(self._names, self._indexes, strict=True)]
+        if found != self._indexes:
+            self._indexes = found
+            self._source.narrow(found)
+
+    def statistics(self) -> tuple[int, int]:
+        """(packets received, packets the kernel dropped), since the start; duplicates are among the received."""
+        return self._source.statistics()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _open(indexes: Collection[int], ports: Collection[int], hosts: Collection[bytes]) -> Source:
+    source: Source
+    if sys.platform == "linux":
+        from h3probe.vantage.linux import PacketSource  # noqa: PLC0415 - importable on Linux only
+
+        source = PacketSource(interfaces=indexes, ports=ports, hosts=hosts)
+    else:
+        from h3probe.vantage.scapy_sockets import ScapySource  # noqa: PLC0415 - scapy is imported only where it serves
+
+        source = ScapySource(interfaces=indexes)
+    return source

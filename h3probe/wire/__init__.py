@@ -1,0 +1,1 @@
+"""Bytes to facts: decoders without sockets, files or clocks."""

@@ -1,0 +1,211 @@
+"""Packet protection of Initial packets, whose keys anyone on the path can derive (RFC 9001, 5)."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from h3probe.errors import DecryptError
+from h3probe.wire.quic.versions import known
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+
+    from h3probe.wire.quic.packets import LongPacket
+
+_TAG = 16
+_SAMPLE = 16
+_LARGEST_NUMBER = (1 << 62) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PacketKeys:
+    """The keys of one direction, AES-128-GCM (RFC 9001, 5.1).
+
+    Attributes:
+        key: 16 bytes, for the payload.
+        iv: 12 bytes, for the payload.
+        hp: 16 bytes, for the header.
+    """
+
+    key: bytes
+    iv: bytes
+    hp: bytes
+    _aead: AESGCM = field(init=False, repr=False, compare=False)
+    _header: CipherContext = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Set up once: either costs more than the packet it then protects.
+        object.__setattr__(self, "_aead", AESGCM(self.key))
+        # ECB of single blocks is what RFC 9001, 5.4.3 prescribes for the mask.
+        header = Cipher(algorithms.AES(self.hp), modes.ECB()).encryptor()  # noqa: S305
+        object.__setattr__(self, "_header", header)
+
+    def mask(self, sample: bytes) -> bytes:
+        """The header's mask from 16 sampled bytes; 5 of its 16 bytes are used (RFC 9001, 5.4.3)."""
+        return self._header.update(sample)
+
+    def nonce(self, packet_number: int) -> bytes:
+        """The payload's nonce (RFC 9001, 5.3)."""
+        return (int.from_bytes(self.iv) ^ packet_number).to_bytes(12)
+
+    def seal(self, packet_number: int, payload: bytes, header: bytes) -> bytes:
+        """Encrypt a payload; `header` is authenticated with it."""
+        return self._aead.encrypt(self.nonce(packet_number), payload, header)
+
+    def open(self, packet_number: int, sealed: bytes, header: bytes) -> bytes:
+        """Decrypt a payload.
+
+        Raises:
+            DecryptError: It was sealed with other keys, another number or another header.
+        """
+        try:
+            return self._aead.decrypt(self.nonce(packet_number), sealed, header)
+        except InvalidTag:
+            raise DecryptError("these keys do not open the packet") from None
+
+
+@dataclass(frozen=True, slots=True)
+class InitialKeys:
+    """The keys of the Initial packets of one connection.
+
+    Attributes:
+        client: For what the client sends.
+        server: For what the server sends.
+    """
+
+    client: PacketKeys
+    server: PacketKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A packet without its protection.
+
+    Attributes:
+        packet_number: In full.
+        payload: Its frames.
+    """
+
+    packet_number: int
+    payload: bytes
+
+
+@lru_cache(maxsize=1024)
+def initial_keys(version: int, dcid: bytes) -> InitialKeys:
+    """Derive the Initial keys (RFC 9001, 5.2; RFC 9369, 3.3.1).
+
+    Args:
+        version: Of the packets.
+        dcid: The destination connection ID of the client's first Initial, or of the first after a Retry.
+
+    Raises:
+        DecryptError: Nobody but its makers knows that version's salt.
+    """
+    parameters = known(version)
+    if parameters is None:
+        raise DecryptError(f"no Initial keys for version 0x{version:08x}")
+    secret = hmac.digest(parameters.salt, dcid, "sha256")
+    prefix = parameters.label_prefix
+    return InitialKeys(_keys(secret, b"client in", prefix), _keys(secret, b"server in", prefix))
+
+
+def open_packet(keys: PacketKeys, packet: LongPacket, largest: int = -1) -> Opened:
+    """Remove header and packet protection (RFC 9001, 5.3 and 5.4).
+
+    Args:
+        keys: Of the packet's sender.
+        packet: An Initial; any other kind has no keys that an observer knows.
+        largest: The largest packet number seen from that sender in this number space, -1 for none.
+
+    Raises:
+        DecryptError: The keys do not open it, or it is cut, or has nothing to open.
+    """
+    data, start = packet.data, packet.pn_offset
+    sample = data[start + 4 : start + 4 + _SAMPLE]
+    if not start or packet.truncated or len(sample) < _SAMPLE:
+        raise DecryptError(f"no whole protected packet: {packet.kind}, {len(data)} bytes")
+    mask = keys.mask(sample)
+    first = data[0] ^ mask[0] & 0x0F
+    length = (first & 3) + 1
+    masked = int.from_bytes(data[start : start + length])
+    shortened = masked ^ int.from_bytes(mask[1 : 1 + length])
+    header = bytes((first,)) + data[1:start] + shortened.to_bytes(length)
+    number = full_packet_number(shortened, length, largest)
+    return Opened(number, keys.open(number, data[start + length :], header))
+
+
+def seal_packet(keys: PacketKeys, header: bytes, packet_number: int, payload: bytes, number_length: int = 4) -> bytes:
+    """Protect a packet: the other direction of `open_packet`.
+
+    Args:
+        keys: Of the packet's sender.
+        header: The long header up to its packet number, with a Length that counts the number, the payload and
+            a tag of 16 bytes. The bits for the number's length are set here.
+        packet_number: In full.
+        payload: The frames; with the number at least 4 bytes, or there is nothing to sample.
+        number_length: How many bytes of the number are sent, 1 to 4.
+    """
+    first = header[0] & 0xFC | number_length - 1
+    shortened = (packet_number & (1 << 8 * number_length) - 1).to_bytes(number_length)
+    sealed = keys.seal(packet_number, payload, bytes((first,)) + header[1:] + shortened)
+    mask = keys.mask(sealed[4 - number_length : 4 - number_length + _SAMPLE])
+    masked = int.from_bytes(shortened) ^ int.from_bytes(mask[1 : 1 + number_length])
+    return bytes((first ^ mask[0] & 0x0F,)) + header[1:] + masked.to_bytes(number_length) + sealed
+
+
+def full_packet_number(shortened: int, length: int, largest: int) -> int:
+    """The packet number nearest to the one expected that ends in the bytes sent (RFC 9000, A.3).
+
+    Args:
+        shortened: The bytes sent, as a number.
+        length: How many bytes that were, 1 to 4.
+        largest: The largest packet number so far, -1 for none.
+    """
+    expected = largest + 1
+    window = 1 << 8 * length
+    candidate = expected & ~(window - 1) | shortened
+    if candidate <= expected - window // 2 and candidate <= _LARGEST_NUMBER - window:
+        return candidate + window
+    if candidate > expected + window // 2 and candidate >= window:
+        return candidate - window
+    return candidate
+
+
+def retry_is_valid(packet: LongPacket, original_dcid: bytes) -> bool:
+    """Whether a Retry's integrity tag belongs to the Initial it answers (RFC 9001, 5.8).
+
+    Args:
+        packet: The Retry.
+        original_dcid: The destination connection ID of the client's first Initial.
+    """
+    version = known(packet.version)
+    if version is None or version.retry_key is None or version.retry_nonce is None or packet.kind != "retry":
+        return False
+    if len(packet.data) < _TAG or len(original_dcid) > 255:
+        return False
+    pseudo_packet = bytes((len(original_dcid),)) + original_dcid + packet.data[:-_TAG]
+    tag = AESGCM(version.retry_key).encrypt(version.retry_nonce, b"", pseudo_packet)
+    return hmac.compare_digest(tag, packet.data[-_TAG:])
+
+
+def _keys(secret: bytes, side: bytes, prefix: bytes) -> PacketKeys:
+    side_secret = _expand_label(secret, side, 32)
+    return PacketKeys(
+        key=_expand_label(side_secret, prefix + b"key", 16),
+        iv=_expand_label(side_secret, prefix + b"iv", 12),
+        hp=_expand_label(side_secret, prefix + b"hp", 16),
+    )
+
+
+def _expand_label(secret: bytes, label: bytes, length: int) -> bytes:
+    """HKDF-Expand-Label without context (RFC 8446, 7.1); up to 32 bytes, so one round of HMAC (RFC 5869, 2.3)."""
+    full = b"tls13 " + label
+    info = length.to_bytes(2) + bytes((len(full),)) + full + b"\x00"
+    return hmac.digest(secret, info + b"\x01", "sha256")[:length]

@@ -1,0 +1,125 @@
+"""Puts the pieces of one byte stream in order: a CRYPTO stream, or one direction of a TCP connection."""
+
+from __future__ import annotations
+
+BLOCK = 512
+"""Bytes that are stored together once a piece arrives ahead of its turn; bounds what one tiny piece can cost."""
+
+
+class Reassembler:
+    """A stream from offset 0, from pieces in any order that may repeat and overlap.
+
+    Bytes beyond the contiguous prefix wait in sparse blocks with a mark per byte, so a piece costs time in
+    proportion to its own length whatever came before it, and the memory is at most twice `limit` and the
+    blocks' overhead, however the stream was cut.
+
+    Args:
+        limit: The offset past which nothing is stored.
+
+    Attributes:
+        conflict: Whether an overlap brought other bytes than were there; the first ones are kept.
+        overflow: Whether something past `limit` was left out.
+    """
+
+    __slots__ = ("_blocks", "_contiguous", "_limit", "_prefix", "conflict", "overflow")
+
+    def __init__(self, limit: int = 131072) -> None:
+        self.conflict = False
+        self.overflow = False
+        self._limit = limit
+        self._prefix = bytearray()
+        self._contiguous: bytes | None = b""
+        self._blocks: dict[int, tuple[bytearray, bytearray]] = {}
+
+    @property
+    def contiguous(self) -> bytes:
+        """The stream from 0 to its first gap."""
+        if self._contiguous is None:
+            self._contiguous = bytes(self._prefix)
+        return self._contiguous
+
+    @property
+    def gaps(self) -> tuple[tuple[int, int], ...]:
+        """What is missing below the highest byte seen, as (start, end) with the end excluded."""
+        found: list[tuple[int, int]] = []
+        position = len(self._prefix)
+        for index in sorted(self._blocks):
+            seen = self._blocks[index][1]
+            base = index * BLOCK
+            start = seen.find(1, max(position - base, 0))
+            while start != -1:
+                if base + start > position:
+                    found.append((position, base + start))
+                end = seen.find(0, start)
+                position = base + (BLOCK if end == -1 else end)
+                start = -1 if end == -1 else seen.find(1, end)
+        return tuple(found)
+
+    def add(self, offset: int, data: bytes) -> bool:
+        """Add a piece; returns True when the contiguous prefix grew.
+
+        Args:
+            offset: Where the piece begins; what lies before 0 is ignored.
+            data: The piece, which may be empty.
+        """
+        if offset < 0:
+            data, offset = data[-offset:], 0
+        if data and offset + len(data) > self._limit:
+            self.overflow = True
+            data = data[: max(self._limit - offset, 0)]
+        known = len(self._prefix)
+        if offset < known:
+            already = data[: known - offset]
+            if already != self._prefix[offset : offset + len(already)]:
+                self.conflict = True
+            data, offset = data[len(already) :], known
+        if not data:
+            return False
+        if offset == known and not self._blocks:
+            self._prefix += data
+        else:
+            self._store(offset, data)
+            self._drain()
+        if len(self._prefix) == known:
+            return False
+        self._contiguous = None
+        return True
+
+    def _store(self, offset: int, data: bytes) -> None:
+        """Keep a piece that lies wholly past the prefix."""
+        taken = 0
+        while taken < len(data):
+            index, start = divmod(offset + taken, BLOCK)
+            piece = data[taken : taken + BLOCK - start]
+            if index not in self._blocks:
+                self._blocks[index] = (bytearray(BLOCK), bytearray(BLOCK))
+            kept, seen = self._blocks[index]
+            self._fill(kept, seen, start, piece)
+            taken += len(piece)
+
+    def _fill(self, kept: bytearray, seen: bytearray, start: int, piece: bytes) -> None:
+        """Write a piece into one block, bytes that are there already first."""
+        end = start + len(piece)
+        marks = seen[start:end]
+        if 1 in marks:
+            old = kept[start:end]
+            merged = bytes(o if mark else new for o, new, mark in zip(old, piece, marks, strict=True))
+            # The merged bytes differ from the piece only where a byte was there and was another one.
+            self.conflict = self.conflict or merged != piece
+            piece = merged
+        kept[start:end] = piece
+        seen[start:end] = b"\x01" * len(piece)
+
+    def _drain(self) -> None:
+        """Move what has become contiguous from the blocks to the prefix."""
+        while True:
+            index, start = divmod(len(self._prefix), BLOCK)
+            if index not in self._blocks:
+                return
+            kept, seen = self._blocks[index]
+            end = seen.find(0, start)
+            if end != -1:
+                self._prefix += kept[start:end]
+                return
+            self._prefix += kept[start:]
+            del self._blocks[index]

@@ -1,0 +1,174 @@
+"""Packets inside packets: GRE, and the tunnels that ride on UDP.
+
+A UDP port is only a hint, since any client may have picked it. A tunnel is believed when what is
+inside has the lengths of an IP packet that fills it; otherwise the datagram is what it seems to be.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from h3probe.wire import link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Inner = tuple[int, int]
+"""IP version (4 or 6) and offset of the packet inside."""
+
+_GTP_U: Final = 2152
+_TEREDO: Final = 3544
+_VXLAN: Final = 4789
+_VXLAN_BEFORE_IANA: Final = 8472  # what Linux, and with it flannel, used first and still uses
+_VXLAN_GPE: Final = 4790
+_GENEVE: Final = 6081
+
+_VXLAN_GPE_PROTOCOLS: Final = {1: 4, 2: 6}
+
+_ETHERNET: Final = 0x6558
+_ERSPAN_II: Final = 0x88BE
+_ERSPAN_III: Final = 0x22EB
+_PPP: Final = 0x880B
+
+
+def unwrap_gre(data: bytes, start: int, end: int) -> Inner | None:
+    """The IP packet in a GRE packet (RFC 2784, 2890; version 1 of RFC 2637; ERSPAN), or None.
+
+    Args:
+        data: The buffer.
+        start: Where the GRE header begins.
+        end: Where its captured bytes end.
+    """
+    try:
+        return _gre(data[:end], start)
+    except (struct.error, IndexError):
+        return None
+
+
+def unwrap_udp(source: int, destination: int, payload: bytes, length: int) -> Inner | None:
+    """The IP packet that a UDP datagram carries for GTP-U, VXLAN (and GPE), Geneve or Teredo, or None.
+
+    Args:
+        source: The datagram's source port.
+        destination: Its destination port.
+        payload: Its payload, as captured.
+        length: Of the payload, by the UDP header.
+    """
+    unwrap = TUNNEL_PORTS.get(destination) or TUNNEL_PORTS.get(source)
+    if unwrap is None:
+        return None
+    try:
+        inner = unwrap(payload, length)
+        return inner if inner is not None and _fits(*inner, payload, length) else None
+    except (struct.error, IndexError):
+        return None
+
+
+def _fits(version: int, offset: int, payload: bytes, length: int) -> bool:
+    """Whether an IP header stands at `offset` and its packet ends within the tunnel's payload."""
+    room = length - offset
+    if version == 4:
+        first, total = struct.unpack_from(">BxH", payload, offset)
+        header = (first & 0x0F) * 4
+        return bool(first >> 4 == 4 and 20 <= header <= total <= room)
+    if version == 6:
+        first, size = struct.unpack_from(">B3xH", payload, offset)
+        return bool(first >> 4 == 6 and size + 40 <= room)
+    return False
+
+
+def _gre(data: bytes, start: int) -> Inner | None:
+    flags, ethertype = struct.unpack_from(">HH", data, start)
+    if flags & 0x4000:  # source routing, deprecated by RFC 2784
+        return None
+    offset = start + 4
+    has_sequence = bool(flags & 0x1000)
+    # Checksum, key, sequence number; version 1 has its key always and an acknowledgement number too.
+    offset += 4 * (bool(flags & 0x8000) + bool(flags & 0x2000) + has_sequence)
+    if flags & 0x0007 == 1:
+        offset += 4 * bool(flags & 0x0080)
+    version, inner = _gre_payload(ethertype, data, offset, has_sequence=has_sequence)
+    return (version, inner) if version else None
+
+
+def _gre_payload(ethertype: int, data: bytes, offset: int, *, has_sequence: bool) -> tuple[int, int]:
+    if ethertype == _PPP:
+        return link.ppp_payload(data, offset + 2 if data[offset : offset + 2] == b"\xff\x03" else offset)
+    if ethertype == _ETHERNET:
+        return link.ethernet(data, offset)[:2]
+    if ethertype == _ERSPAN_II:  # type I has no header of its own, and no sequence number in GRE's
+        return link.ethernet(data, offset + 8 if has_sequence else offset)[:2]
+    if ethertype == _ERSPAN_III:
+        return link.ethernet(data, offset + (20 if data[offset + 11] & 1 else 12))[:2]
+    return link.by_ethertype(max(ethertype, 1501), data, offset)
+
+
+def _gtp_u(payload: bytes, length: int) -> Inner | None:
+    """GTP-U (3GPP TS 29.281, section 5): version 1, message type 255, optional fields, extension headers."""
+    flags, message, size = struct.unpack_from(">BBH", payload)
+    if flags & 0xF0 != 0x30 or message != 0xFF or size + 8 > length:
+        return None
+    offset = 8
+    if flags & 0x07:
+        following = payload[11]
+        offset = 12
+        while flags & 0x04 and following:
+            units = payload[offset]
+            if not units:
+                return None
+            offset += units * 4
+            following = payload[offset - 1]
+    return link.raw(payload, offset)[:2]
+
+
+def _vxlan(payload: bytes, length: int) -> Inner | None:
+    """VXLAN (RFC 7348, section 5): the I flag, reserved bits zero but for group policy's."""
+    flags, network = struct.unpack_from(">II", payload)
+    if flags & 0x7FB70000 != 0x08000000 or network & 0xFF or length < 22:
+        return None
+    return link.ethernet(payload, 8)[:2]
+
+
+def _vxlan_gpe(payload: bytes, length: int) -> Inner | None:
+    """VXLAN with a protocol number (draft-ietf-nvo3-vxlan-gpe, section 3.2): 1 IPv4, 2 IPv6, 3 Ethernet."""
+    flags, network = struct.unpack_from(">II", payload)
+    if flags & 0xFEFFFF00 != 0x0C000000 or network & 0xFF or length < 8:
+        return None
+    if flags & 0xFF == 3:
+        return link.ethernet(payload, 8)[:2]
+    return (_VXLAN_GPE_PROTOCOLS.get(flags & 0xFF, 0), 8)
+
+
+def _geneve(payload: bytes, length: int) -> Inner | None:
+    """Geneve (RFC 8926, section 3.4): version 0, options, then what the EtherType says."""
+    first, flags, ethertype = struct.unpack_from(">BBH", payload)
+    if first & 0xC0 or flags & 0x3F or payload[7] or length < 8:
+        return None
+    offset = 8 + (first & 0x3F) * 4
+    if ethertype == _ETHERNET:
+        return link.ethernet(payload, offset)[:2]
+    return link.by_ethertype(max(ethertype, 1501), payload, offset)
+
+
+def _teredo(payload: bytes, length: int) -> Inner | None:
+    """Teredo (RFC 4380, section 5.1.1): authentication, then origin, then an IPv6 packet that fills the rest."""
+    offset = 0
+    if payload[:2] == b"\0\1":
+        offset = 13 + payload[2] + payload[3]
+    if payload[offset : offset + 2] == b"\0\0":
+        offset += 8
+    (size,) = struct.unpack_from(">H", payload, offset + 4)
+    if payload[offset] >> 4 != 6 or offset + 40 + size != length:
+        return None
+    return 6, offset
+
+
+TUNNEL_PORTS: Final[dict[int, Callable[[bytes, int], Inner | None]]] = {
+    _GTP_U: _gtp_u,
+    _TEREDO: _teredo,
+    _VXLAN: _vxlan,
+    _VXLAN_BEFORE_IANA: _vxlan,
+    _VXLAN_GPE: _vxlan_gpe,
+    _GENEVE: _geneve,
+}

@@ -1,0 +1,1 @@
+"""Tests that drive real programs, each in a network namespace of its own."""
