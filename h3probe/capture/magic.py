@@ -86,13 +86,13 @@ def _text(first: bytes) -> bytes | None:
     encoding = "utf-16" if first[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         # Incrementally, as the last character may be cut.
-        text = getincrementaldecoder(encoding)().decode(first).lstrip().lower()
+        text = getincrementaldecoder(encoding)().decode(first)
     except UnicodeDecodeError:
         return None
     # ANSI colours are text too: a terminal's output that was saved.
-    if any(character < " " and character not in "\t\n\r\f\b\x1b" for character in text):
+    if not text or any(character < " " and character not in "\t\n\r\f\b\x1b" for character in text):
         return None
-    return text.encode()
+    return text.lstrip().lower().encode()
 
 
 def _looks_like_erf(first: bytes) -> bool:

@@ -57,7 +57,7 @@ class PcapReader(CaptureReader):
         window.at = 24 + more
         self._record = Struct(order + record)
         # libpcap before 2.4 wrote the two lengths in the other order, on some platforms even in 2.3.
-        self._swapped = (major, minor) < (2, 4)
+        self._swapped = major == 2 and minor < 4
         self._longest = max(MAX_PACKET, min(snaplen, limit))
         # The upper half says whether frames end in a checksum (FCS), which the lengths of IP tell apart anyway.
         self._link_type = network & 0xFFFF

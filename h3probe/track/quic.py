@@ -83,6 +83,7 @@ class QuicConnection:
         refusals: ICMP errors about what the client sent, at most `MARKS_LIMIT`.
         client_gone: ICMP said that the client's port is closed: its process has ended.
         too_big: ICMP said that a datagram was too big for the path.
+        first_size: The UDP payload of its first packet, bytes.
         client_largest: The largest UDP payload the client sent, bytes.
         server_largest: The largest UDP payload the server sent, bytes.
         client_bytes: UDP payload the client sent, bytes.
@@ -126,6 +127,7 @@ class QuicConnection:
     refusals_seen: int = 0
     client_gone: Mark | None = None
     too_big: tuple[Mark, IcmpError] | None = None
+    first_size: int = 0
     client_largest: int = 0
     server_largest: int = 0
     client_bytes: int = 0

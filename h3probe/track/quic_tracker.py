@@ -430,6 +430,7 @@ class QuicTracker:
 def _count(connection: QuicConnection, mark: Mark, size: int, *, from_client: bool) -> None:
     """Note that a datagram was seen."""
     connection.last = mark
+    connection.first_size = connection.first_size or size
     if from_client:
         connection.last_client = mark
         connection.client_bytes += size

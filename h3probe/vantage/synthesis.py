@@ -6,6 +6,7 @@ All begin with an IP header (LINKTYPE_RAW, 101) and carry right checksums. Both 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,24 +41,40 @@ def udp(source: Endpoint, destination: Endpoint, payload: bytes) -> bytes:
     return _ip(source, destination, _UDP, header[:6] + struct.pack("!H", total or 0xFFFF) + payload)
 
 
-def tcp(
-    source: Endpoint, destination: Endpoint, flags: int, sequence: int, acknowledgment: int, payload: bytes = b""
-) -> bytes:
-    """A TCP segment without options (RFC 9293), of at most `MAX_SEGMENT` bytes; numbers are taken modulo 2**32."""
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What a TCP segment says (RFC 9293, 3.1).
+
+    Attributes:
+        flags: A sum of FIN, SYN, RST, PSH and ACK.
+        sequence: Taken modulo 2**32.
+        acknowledgment: The same; written as 0 where there is no ACK.
+        payload: At most `MAX_SEGMENT` bytes.
+    """
+
+    flags: int
+    sequence: int
+    acknowledgment: int
+    payload: bytes = b""
+
+
+def tcp(source: Endpoint, destination: Endpoint, segment: Segment) -> bytes:
+    """A TCP segment without options (RFC 9293)."""
     header = struct.pack(
         "!HHIIBBHHH",
         source.port,
         destination.port,
-        sequence & 0xFFFFFFFF,
-        acknowledgment & 0xFFFFFFFF if flags & ACK else 0,
+        segment.sequence & 0xFFFFFFFF,
+        segment.acknowledgment & 0xFFFFFFFF if segment.flags & ACK else 0,
         5 << 4,
-        flags,
+        segment.flags,
         0xFFFF,
         0,
         0,
     )
-    total = checksum(_pseudo_header(source, destination, _TCP, 20 + len(payload)) + header + payload)
-    return _ip(source, destination, _TCP, header[:16] + struct.pack("!HH", total, 0) + payload)
+    content = header + segment.payload
+    total = checksum(_pseudo_header(source, destination, _TCP, len(content)) + content)
+    return _ip(source, destination, _TCP, content[:16] + struct.pack("!H", total) + content[18:])
 
 
 def port_unreachable(sender: Endpoint, receiver: Endpoint, refused: bytes) -> bytes:

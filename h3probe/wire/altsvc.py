@@ -96,9 +96,10 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _alternative(element: str) -> Alternative:
-    service, *parameters = _split(element, ";")
+    # Empty parameters, such as a final `;` makes, are no harm: RFC 9110, section 5.6.6, allows them.
+    service, *parameters = _split(element, ";") or [""]
     protocol, equals, authority = service.partition("=")
-    if not equals:
+    if not equals or element.startswith(";"):
         raise _BrokenError("no `=` between protocol and authority")
     host, port = _authority(_unquote(authority))
     max_age, persist = DEFAULT_MAX_AGE, False

@@ -20,6 +20,7 @@ HTTPS: Final = 65
 
 _INTERNET: Final = 1
 _MAX_NAME: Final = 255
+_U16: Final = struct.Struct(">H")
 _HEADER: Final = struct.Struct(">HHHHHH")
 _RECORD: Final = struct.Struct(">HHIH")
 
@@ -132,16 +133,17 @@ def parse_message(payload: bytes) -> DnsMessage:
         raise TruncatedError("a DNS header takes 12 bytes")
     identifier, flags, question_count, answer_count, _, _ = _HEADER.unpack_from(payload)
     try:
+        message = _Message(payload)
         offset = 12
         questions = []
         for _ in range(question_count):
-            name, offset = _name(payload, offset)
+            name, offset = message.name(offset)
             qtype, _ = struct.unpack_from(">HH", payload, offset)
             questions.append((name, qtype))
             offset += 4
         answers = []
         for _ in range(answer_count):
-            answer, offset = _record(payload, offset)
+            answer, offset = _record(message, offset)
             if answer is not None:
                 answers.append(answer)
     except (struct.error, IndexError):
@@ -169,37 +171,67 @@ def parse_tcp(stream: bytes) -> tuple[tuple[DnsMessage, ...], int]:
     return tuple(messages), offset
 
 
-def _name(data: bytes, offset: int) -> tuple[str, int]:
-    """A domain name, and where the bytes after it begin.
+class _Message:
+    """The bytes of a message and the names in it, each suffix that a pointer leads to read once.
 
-    A compression pointer must point before the part of the name that it ends (RFC 1035, 4.1.4), so
-    the walk goes strictly backward; with the limit of 255 bytes that ends every loop.
+    Otherwise a message of 64 KiB could make its reader walk the same 127 labels five thousand times.
     """
-    labels = []
-    size = 1
-    after = None
-    earliest = offset
-    while (length := data[offset]) != 0:
-        if length >= 0xC0:
-            (pointer,) = struct.unpack_from(">H", data, offset)
-            after = offset + 2 if after is None else after
-            offset = pointer & 0x3FFF
-            size += 1  # so that pointers to pointers are bounded like labels
-            if offset >= earliest:
-                raise DecodeError("a DNS name points at itself or ahead")
-            earliest = offset
-        elif length < 0x40:
-            label = data[offset + 1 : offset + 1 + length]
-            if len(label) < length:
-                raise TruncatedError("a DNS name ends inside a label")
-            labels.append(_escape(label, b".\\"))
-            offset += 1 + length
-            size += 1 + length
-        else:
-            raise DecodeError(f"a DNS label of the unassigned type {length >> 6:#x}")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._suffixes: dict[int, tuple[list[str], int]] = {}
+
+    def name(self, offset: int) -> tuple[str, int]:
+        """A domain name, and where the bytes after it begin.
+
+        A compression pointer must point before the part of the name that it ends (RFC 1035, 4.1.4), so
+        the walk goes strictly backward; with the limit of 255 bytes that ends every loop.
+        """
+        data = self.data
+        labels: list[str] = []
+        followed: list[tuple[int, int, int]] = []
+        size = 1
+        after = None
+        earliest = offset
+        while (length := data[offset]) != 0:
+            if length >= 0xC0:
+                after = offset + 2 if after is None else after
+                offset = self._pointer(offset, earliest)
+                earliest = offset
+                if offset in self._suffixes:
+                    suffix, suffix_size = self._suffixes[offset]
+                    labels += suffix
+                    size += suffix_size
+                    break
+                followed.append((offset, len(labels), size))
+                size += 1  # so that pointers to pointers are bounded like labels
+            else:
+                labels.append(self._label(offset))
+                offset += 1 + length
+                size += 1 + length
+            if size > _MAX_NAME:
+                break
         if size > _MAX_NAME:
             raise DecodeError("a DNS name of more than 255 bytes")
-    return ".".join(labels).lower() or ".", offset + 1 if after is None else after
+        for target, count, before in followed:
+            self._suffixes[target] = labels[count:], size - before
+        return ".".join(labels).lower() or ".", offset + 1 if after is None else after
+
+    def _pointer(self, offset: int, earliest: int) -> int:
+        (pointer,) = _U16.unpack_from(self.data, offset)
+        target = int(pointer) & 0x3FFF
+        if target >= earliest:
+            raise DecodeError("a DNS name points at itself or ahead")
+        return target
+
+    def _label(self, offset: int) -> str:
+        length = self.data[offset]
+        if length >= 0x40:
+            raise DecodeError(f"a DNS label of the unassigned type {length >> 6:#x}")
+        label = self.data[offset + 1 : offset + 1 + length]
+        if len(label) < length:
+            raise TruncatedError("a DNS name ends inside a label")
+        return _escape(label, b".\\")
 
 
 def _escape(text: bytes, special: bytes) -> str:
@@ -211,44 +243,44 @@ def _escape(text: bytes, special: bytes) -> str:
     )
 
 
-def _record(data: bytes, offset: int) -> tuple[Answer | None, int]:
-    name, offset = _name(data, offset)
-    rtype, rclass, ttl, length = _RECORD.unpack_from(data, offset)
+def _record(message: _Message, offset: int) -> tuple[Answer | None, int]:
+    name, offset = message.name(offset)
+    rtype, rclass, ttl, length = _RECORD.unpack_from(message.data, offset)
     offset += 10
     end = offset + length
-    if end > len(data):
+    if end > len(message.data):
         raise TruncatedError("a DNS record reaches past its message")
     if rclass != _INTERNET:
         return None, end
-    return _answer(_Owner(name, rtype, ttl), data, offset, end), end
+    return _answer(_Owner(name, rtype, ttl), message, offset, end), end
 
 
-def _answer(owner: _Owner, data: bytes, offset: int, end: int) -> Answer | None:
+def _answer(owner: _Owner, message: _Message, offset: int, end: int) -> Answer | None:
     name, rtype, ttl = owner
     if rtype in (A, AAAA):
-        address = data[offset:end]
+        address = message.data[offset:end]
         if len(address) != (4 if rtype == A else 16):
             raise DecodeError(f"an address of {len(address)} bytes in a DNS record of type {rtype}")
         return AddressRecord(name, address, ttl)
     if rtype in (CNAME, DNAME):
-        target, after = _name(data, offset)
+        target, after = message.name(offset)
         if after != end:
             raise DecodeError("a DNS alias whose name does not fill its record")
         return AliasRecord(name, target)
     if rtype in (SVCB, HTTPS):
-        return _service_binding(owner, data, offset, end)
+        return _service_binding(owner, message, offset, end)
     return None
 
 
-def _service_binding(owner: _Owner, data: bytes, offset: int, end: int) -> ServiceBinding:
+def _service_binding(owner: _Owner, message: _Message, offset: int, end: int) -> ServiceBinding:
     """SVCB wire format (RFC 9460, section 2.2): priority, target, parameters in ascending order of keys."""
-    (priority,) = struct.unpack_from(">H", data, offset)
-    target, offset = _name(data, offset + 2)
+    (priority,) = _U16.unpack_from(message.data, offset)
+    target, offset = message.name(offset + 2)
     if offset > end:
         raise DecodeError("an SVCB target reaches past its record")
     if priority == 0:  # an alias: "recipients MUST ignore any SvcParams" (section 2.4.2)
         return ServiceBinding(*owner, priority, target)
-    params = _service_params(data, offset, end)
+    params = _service_params(message.data, offset, end)
     port = params.get(_PORT)
     if port is not None and len(port) != 2:
         raise DecodeError(f"an SVCB port of {len(port)} bytes")

@@ -133,7 +133,8 @@ def _vxlan(payload: bytes, length: int) -> Inner | None:
 def _vxlan_gpe(payload: bytes, length: int) -> Inner | None:
     """VXLAN with a protocol number (draft-ietf-nvo3-vxlan-gpe, section 3.2): 1 IPv4, 2 IPv6, 3 Ethernet."""
     flags, network = struct.unpack_from(">II", payload)
-    if flags & 0xFEFFFF00 != 0x0C000000 or network & 0xFF or length < 8:
+    # The P bit, which announces the number, is left out by some senders; the inner lengths decide.
+    if flags & 0xFBFFFF00 != 0x08000000 or network & 0xFF or length < 8:
         return None
     if flags & 0xFF == 3:
         return link.ethernet(payload, 8)[:2]

@@ -20,7 +20,7 @@ def varint(value: int) -> bytes:
 def long_header(kind: str, *, version: int = V1, dcid: bytes = DCID, scid: bytes = SCID) -> bytes:
     """A long header up to and with its connection IDs, the protected bits 0."""
     parameters = known(version)
-    bits = 0 if parameters is None else parameters.long_types.index(kind)  # type: ignore[arg-type]
+    bits = 0 if parameters is None else parameters.long_types.index(kind)
     return bytes((0xC0 | bits << 4,)) + version.to_bytes(4) + _short(dcid) + _short(scid)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -49,7 +50,7 @@ def test_client_hello_of_rfc_9001() -> None:
     assert hello.signature_algorithms[:2] == (0x0403, 0x0503)
     assert hello.transport_parameters is not None
     assert len(hello.transport_parameters) == 50
-    assert not (hello.ech or hello.psk or hello.early_data)
+    assert (hello.ech, hello.psk, hello.early_data) == (False, False, False)
 
 
 def test_client_hello_with_everything() -> None:
@@ -95,7 +96,9 @@ def test_a_broken_extension_costs_only_its_own_field(
     whole = parse_client_hello(build.client_hello(FULL))
     extensions = [(number, broken if number == kind else contents) for number, contents in FULL]
     hello = parse_client_hello(build.client_hello(extensions))
-    expected = {field: empty, "extensions": tuple(extensions)} | ({"alpn_raw": ()} if kind == 16 else {})
+    expected: dict[str, Any] = {field: empty, "extensions": tuple(extensions)} | (
+        {"alpn_raw": ()} if kind == 16 else {}
+    )
     assert hello == dataclasses.replace(whole, **expected)
 
 
@@ -197,7 +200,8 @@ def test_records_are_cut_where_they_end() -> None:
 
 
 @pytest.mark.parametrize(
-    "junk", [b"GET / HTTP/1.1", b"\x16\x02\x00\x00\x05", b"\x19\x03\x03\x00\x01", b"\x16\x03\x03\xff\xff", b"H", b"\x16P"]
+    "junk",
+    [b"GET / HTTP/1.1", b"\x16\x02\x00\x00\x05", b"\x19\x03\x03\x00\x01", b"\x16\x03\x03\xff\xff", b"H", b"\x16P"],
 )
 def test_what_is_no_record_is_an_error_as_soon_as_it_shows(junk: bytes) -> None:
     """Bytes that cannot begin a record raise DecodeError, but only after the records before them were returned."""
@@ -250,7 +254,9 @@ def test_any_bytes_give_facts_or_decode_error(data: bytes, start: int) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([0, 10, 13, 16, 41, 42, 43, 51, 57, 0xFE0D]), st.binary(max_size=40)), max_size=9)
+    st.lists(
+        st.tuples(st.sampled_from([0, 10, 13, 16, 41, 42, 43, 51, 57, 0xFE0D]), st.binary(max_size=40)), max_size=9
+    )
 )
 def test_extensions_with_any_contents_never_fail_a_hello(extensions: list[tuple[int, bytes]]) -> None:
     """As long as the extensions are framed, nothing in them stops either hello from being read."""

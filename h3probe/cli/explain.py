@@ -1,0 +1,80 @@
+"""`h3probe explain`: the engine on capture files."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from h3probe.cli.options import output_options
+
+if TYPE_CHECKING:
+    from h3probe.capture import CaptureReader
+
+EPILOG = """\b
+Examples:
+  h3probe explain capture.pcapng
+  h3probe explain --json office.pcap.gz home.pcap.zst
+  ssh host tcpdump -U -w - | h3probe explain -
+"""
+# A timeline longer than this hides the verdict rather than leading to it.
+TIMELINE_LINES = 200
+STDIN = "-"
+
+
+@click.command(epilog=EPILOG)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@output_options
+@click.option(
+    "--timeline",
+    type=click.Choice(["auto", "all", "none"]),
+    default="auto",
+    help=f"How much of the timeline to print; auto stops after {TIMELINE_LINES} lines.",
+)
+@click.pass_context
+def explain(  # noqa: PLR0913 - one parameter per option
+    ctx: click.Context,
+    *,
+    files: tuple[str, ...],
+    as_json: bool,
+    origins: tuple[str, ...],
+    ports: tuple[int, ...],
+    timeline: str,
+) -> None:
+    """Say what capture files show: which HTTP version was used, and why not HTTP/3.
+
+    Reads pcap and pcapng, also compressed (gzip, zstandard), and several files as one; `-` is standard input, read
+    as it comes.
+    """
+    from h3probe.cli.output import make_output  # noqa: PLC0415 - only where it is used
+    from h3probe.engine import Engine, Filters  # noqa: PLC0415 - the decoders load here
+    from h3probe.events import Frame  # noqa: PLC0415
+    from h3probe.vantage.files import merge, open_capture  # noqa: PLC0415
+
+    limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]
+    with ExitStack() as stack:
+        readers: list[CaptureReader] = [stack.enter_context(open_capture(name)) for name in files]
+        filters = Filters(
+            origins=frozenset(o.lower() for o in origins) or None,
+            ports=frozenset(ports) or None,
+        )
+        formats = {reader.format for reader in readers}
+        engine = Engine(", ".join(files), formats.pop() if len(formats) == 1 else None, filters)
+        output = make_output(as_json=as_json, timeline_limit=limit)
+        live = STDIN in files
+        for event in merge(readers):
+            records = engine.feed(event)
+            if records:
+                output.records(records)
+            if live or not isinstance(event, Frame) or event.number % 256 == 0:
+                output.moments(engine.take_moments())
+        output.moments(engine.take_moments())
+        dropped = [reader.dropped for reader in readers if reader.dropped is not None]
+        output.records(
+            engine.finish(
+                truncated=any(reader.truncated for reader in readers), dropped=sum(dropped) if dropped else None
+            )
+        )
+        output.close()
+    ctx.exit(engine.exit_status)

@@ -1,0 +1,99 @@
+"""Where the engine's output goes: the console, or NDJSON."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from h3probe.records import AnyRecord, Moment
+    from h3probe.show.console import Console
+
+
+class Output(Protocol):
+    """What a run of the engine talks to."""
+
+    def moments(self, moments: Iterable[Moment]) -> None:
+        """Show what happened."""
+
+    def records(self, records: Iterable[AnyRecord]) -> None:
+        """Take settled records."""
+
+    def note(self, text: str) -> None:
+        """Say something that is no result."""
+
+    def close(self) -> None:
+        """Everything has been said."""
+
+
+class JsonOutput:
+    """NDJSON on standard output; what is no result goes to standard error."""
+
+    def __init__(self) -> None:
+        from h3probe.show.ndjson import NdjsonWriter  # noqa: PLC0415 - only where it is used
+
+        self._writer = NdjsonWriter(sys.stdout)
+
+    def moments(self, moments: Iterable[Moment]) -> None:
+        """The contract has no moments."""
+
+    def records(self, records: Iterable[AnyRecord]) -> None:
+        """Print each at once."""
+        for record in records:
+            self._writer.write(record)
+
+    def note(self, text: str) -> None:
+        """Say it where it does not disturb the records."""
+        print(f"h3probe: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the program's own words
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class ConsoleOutput:
+    """Lines for people: the timeline as it happens, the findings and verdicts at the end.
+
+    Args:
+        timeline_limit: The most lines of the timeline that are printed; None for all.
+    """
+
+    def __init__(self, timeline_limit: int | None = None) -> None:
+        from h3probe.show.console import Console  # noqa: PLC0415 - imports rich
+
+        self.console: Console = Console(sys.stdout)
+        self._limit = timeline_limit
+        self._shown = 0
+        self._hidden = 0
+        self._records: list[AnyRecord] = []
+
+    def moments(self, moments: Iterable[Moment]) -> None:
+        """Print a line each, up to the limit."""
+        for moment in moments:
+            if self._limit is not None and self._shown >= self._limit:
+                self._hidden += 1
+                continue
+            self._shown += 1
+            self.console.moment(moment)
+
+    def records(self, records: Iterable[AnyRecord]) -> None:
+        """Keep what is shown at the end."""
+        self._records += [record for record in records if record.type in ("finding", "verdict", "summary")]
+
+    def note(self, text: str) -> None:
+        """A dim remark."""
+        self.console.note(text)
+
+    def close(self) -> None:
+        """Print the end of the story."""
+        from h3probe.show.console import render_end  # noqa: PLC0415 - imports rich
+
+        if self._hidden:
+            self.console.note(f"… and {self._hidden} lines more; --timeline all shows them")
+        render_end(self.console, self._records)
+
+
+def make_output(*, as_json: bool, timeline_limit: int | None = None) -> Output:
+    """Return the output that was asked for."""
+    return JsonOutput() if as_json else ConsoleOutput(timeline_limit)

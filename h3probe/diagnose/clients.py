@@ -1,0 +1,184 @@
+"""What each client is known to do, from `clients.toml`, and which one a connection's marks give away."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal
+
+from h3probe.errors import DecodeError
+from h3probe.wire.quic.transport_parameters import parse as parse_parameters
+
+if TYPE_CHECKING:
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+
+# A client that nobody has measured: a SYN this close to the first Initial is part of the same try.
+HEAD_START_S = 1.0
+# How far an observed wait may be from a timer's value and still be that timer: the clock starts before the first
+# packet leaves, and ends before the last one does.
+TIMER_EARLY = 0.93
+TIMER_LATE = 1.06
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A wait that a client is known for.
+
+    Attributes:
+        seconds: Its default.
+        waits: What it is, to be read after the client's name.
+        setting: What changes it.
+        unit: The setting's unit.
+        leads_to_tcp: Whether the client goes on over TCP when it runs out.
+    """
+
+    seconds: float
+    waits: str
+    setting: str
+    unit: str
+    leads_to_tcp: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A client's habit to try a failed request once more."""
+
+    text: str
+    setting: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuicMark:
+    """A fingerprint of a first Initial; what is None says nothing."""
+
+    dcid: tuple[int, ...] | None
+    client_scid: tuple[int, ...] | None
+    datagram: int | None
+    alpn: tuple[str, ...] | None
+    parameters: tuple[int, ...] | None
+    parameters_include: tuple[int, ...] | None
+
+    def fits(self, connection: QuicConnection, order: tuple[int, ...]) -> bool:
+        """Whether every line holds for a connection whose transport parameters came in `order`."""
+        hello = connection.hello
+        if hello is None or connection.dcid is None or connection.client_scid is None:
+            return False
+        checks = (
+            self.dcid is None or len(connection.dcid) in self.dcid,
+            self.client_scid is None or len(connection.client_scid) in self.client_scid,
+            self.datagram is None or self.datagram == connection.first_size,
+            self.alpn is None or self.alpn == hello.alpn,
+            self.parameters is None or self.parameters == order,
+            self.parameters_include is None or set(self.parameters_include) <= set(order),
+        )
+        return all(checks)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client and its habits.
+
+    Attributes:
+        family: Its key in `clients.toml`.
+        name: As printed for a QUIC connection.
+        tcp_name: As printed for a TCP connection, where that says less.
+        head_start: Seconds within which the two sides of a race leave.
+        fallback_within: Seconds after which it would have gone on to TCP if it could; None where not known.
+        ignores_icmp: Whether ICMP errors do not end its attempts; None where not known.
+        timers: Its waits.
+        retry: Its habit to try again.
+        quic: Fingerprints.
+        tcp_ciphers: JA4 cipher parts of its TCP ClientHellos.
+    """
+
+    family: str
+    name: str
+    tcp_name: str
+    head_start: float
+    fallback_within: float | None
+    ignores_icmp: bool | None
+    timers: tuple[Timer, ...]
+    retry: Retry | None
+    quic: tuple[QuicMark, ...]
+    tcp_ciphers: tuple[str, ...]
+
+    def timer_for(self, waited: float) -> Timer | None:
+        """Return the timer that a wait of so many seconds is, if it is one."""
+        for timer in self.timers:
+            if TIMER_EARLY * timer.seconds <= waited <= TIMER_LATE * timer.seconds:
+                return timer
+        return None
+
+
+def _mark(table: dict[str, Any]) -> QuicMark:
+    def maybe(key: str) -> tuple[Any, ...] | None:
+        return tuple(table[key]) if key in table else None
+
+    return QuicMark(
+        maybe("dcid"),
+        maybe("client_scid"),
+        table.get("datagram"),
+        maybe("alpn"),
+        maybe("parameters"),
+        maybe("parameters_include"),
+    )
+
+
+def _client(family: str, table: dict[str, Any]) -> Client:
+    return Client(
+        family=family,
+        name=table["name"],
+        tcp_name=table.get("tcp_name", table["name"]),
+        head_start=table["head_start"],
+        fallback_within=table.get("fallback_within"),
+        ignores_icmp=table.get("ignores_icmp"),
+        timers=tuple(Timer(**timer) for timer in table.get("timers", ())),
+        retry=Retry(**table["retry"]) if "retry" in table else None,
+        quic=tuple(_mark(mark) for mark in table.get("quic", ())),
+        tcp_ciphers=tuple(mark["ja4_ciphers"] for mark in table.get("tcp", ())),
+    )
+
+
+@cache
+def known_clients() -> tuple[Client, ...]:
+    """Return the clients of `clients.toml`."""
+    text = files("h3probe.diagnose").joinpath("clients.toml").read_text(encoding="utf-8")
+    return tuple(_client(family, table) for family, table in tomllib.loads(text).items())
+
+
+def recognise_quic(connection: QuicConnection) -> Client | None:
+    """Return the client whose fingerprint a QUIC connection has, None when no one's or more than one's fits."""
+    if connection.hello is None or connection.hello.transport_parameters is None:
+        return None
+    try:
+        ids = parse_parameters(connection.hello.transport_parameters).order
+    except DecodeError:
+        return None
+    order = tuple(i for i in ids if i % 31 != 27)  # noqa: PLR2004 - reserved to be ignored, RFC 9000, 18.1
+    fitting = [c for c in known_clients() if any(mark.fits(connection, order) for mark in c.quic)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def recognise_tcp(connection: TcpConnection) -> Client | None:
+    """Return the client whose fingerprint a TCP connection's ClientHello has."""
+    if connection.ja4 is None:
+        return None
+    ciphers = connection.ja4.split("_")[1]
+    fitting = [c for c in known_clients() if ciphers in c.tcp_ciphers]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def recognise(connection: QuicConnection | TcpConnection) -> Client | None:
+    """Return the client whose fingerprint a connection has."""
+    return recognise_quic(connection) if connection.transport == "quic" else recognise_tcp(connection)
+
+
+def guess_name(connection: QuicConnection | TcpConnection, transport: Literal["quic", "tcp"]) -> str | None:
+    """Return the name to print for a connection's client, as far as that transport gives it away."""
+    client = recognise(connection)
+    if client is None:
+        return None
+    return client.name if transport == "quic" else client.tcp_name

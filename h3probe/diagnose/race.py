@@ -1,0 +1,135 @@
+"""Races: QUIC and TCP tried at the same time, which was ready first, and which carried the first exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from h3probe.track.clock import NS
+
+if TYPE_CHECKING:
+    from h3probe.diagnose.story import Story
+    from h3probe.records import KnownFrom, Transport
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+
+# A TLS 1.3 client's first bytes after its Finished: below this there is no room for the 24-byte HTTP/2
+# preface and a SETTINGS frame, nor for an HTTP/1.1 request.
+SMALLEST_REQUEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """One race.
+
+    Attributes:
+        quic: The QUIC attempt: the one that got furthest, where addresses of both families were tried.
+        tcp: The TCP attempt, likewise.
+        head_start: Seconds from QUIC's first packet to TCP's SYN.
+        first_ready: Which could carry a request first.
+        ready_margin: Seconds between the two, when both could.
+        carried: Which one carried the first exchange, None when that cannot be told.
+        carried_known_from: Where that is known from.
+    """
+
+    quic: QuicConnection
+    tcp: TcpConnection
+    head_start: float
+    first_ready: Transport | None
+    ready_margin: float | None
+    carried: Transport | None
+    carried_known_from: KnownFrom | None
+
+
+def _in_one_race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> bool:
+    """Whether both left within the head start, and neither was ready, or over, when the other began."""
+    if tcp.syn is None or quic.mid_stream:
+        return False
+    gap = tcp.syn.time_ns - quic.first.time_ns
+    if abs(gap) > story.head_start_ns:
+        return False
+    earlier, later_start = (quic, tcp.syn.time_ns) if gap >= 0 else (tcp, quic.first.time_ns)
+    if earlier.transport == "quic":
+        done = [m.time_ns for m in (quic.ready, quic.ended) if m is not None]
+    else:
+        done = [m.time_ns for m in (tcp.ready, tcp.ended[0] if tcp.ended else None) if m is not None]
+    return not done or min(done) > later_start or _refused_twin(tcp, quic)
+
+
+def _refused_twin(tcp: TcpConnection, quic: QuicConnection) -> bool:
+    """Whether an attempt over was only the other address family's, refused at once."""
+    return tcp.refused and tcp.server.host != quic.server.host
+
+
+def find_races(story: Story) -> list[Race]:
+    """Find a story's races: one for each time that the client set out, not one per pair of addresses."""
+    pairs = [(q, t) for q in story.quic for t in story.tcp if _in_one_race(story, q, t)]
+    races: list[Race] = []
+    while pairs:
+        quics, tcps = [pairs[0][0]], [pairs[0][1]]
+        grew = True
+        while grew:
+            grew = False
+            for quic, tcp in pairs:
+                if (quic in quics) != (tcp in tcps):
+                    grew = True
+                    if quic not in quics:
+                        quics.append(quic)
+                    if tcp not in tcps:
+                        tcps.append(tcp)
+        pairs = [(q, t) for q, t in pairs if q not in quics]
+        races.append(_race(story, max(quics, key=_quic_merit), max(tcps, key=_tcp_merit)))
+    return races
+
+
+def _quic_merit(quic: QuicConnection) -> tuple[bool, bool, bool, int]:
+    return (quic.established, quic.answered, not quic.refusals, -quic.first.time_ns)
+
+
+def _tcp_merit(tcp: TcpConnection) -> tuple[bool, bool, bool, int]:
+    return (tcp.ready is not None, tcp.connected is not None, not tcp.refused, -tcp.first.time_ns)
+
+
+def _race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Race:
+    syn_ns = (tcp.syn or tcp.first).time_ns
+    first: Transport | None = None
+    margin = None
+    if quic.ready is not None and tcp.ready is not None:
+        margin = abs(quic.ready.time_ns - tcp.ready.time_ns) / NS
+        first = "quic" if quic.ready.time_ns < tcp.ready.time_ns else "tcp"
+    elif quic.ready is not None or tcp.ready is not None:
+        first = "quic" if quic.ready is not None else "tcp"
+    carried = _carried(story, quic, tcp)
+    return Race(
+        quic=quic,
+        tcp=tcp,
+        head_start=(syn_ns - quic.first.time_ns) / NS,
+        first_ready=first,
+        ready_margin=margin,
+        carried=carried,
+        carried_known_from=None if carried is None else "inferred",
+    )
+
+
+def _carried(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transport | None:
+    """Say who carried the first exchange where sizes and times leave no doubt, else None.
+
+    No doubt is left only when one of the two never became able to carry anything, and the other one carried
+    something both ways. When both were ready the wire cannot tell: a client may take seconds to hand the
+    first request to the connection that was ready first, or hand it to the other one.
+    """
+    tcp_talked = tcp.request_bytes >= SMALLEST_REQUEST and tcp.response_bytes > 0
+    quic_talked = quic.client_short_bytes > 0 and quic.server_short_bytes > 0
+    quic_dead = not quic.established and (story.failed(quic) or quic.ended is not None or _abandoned(quic, tcp))
+    if tcp.ready is not None and quic_dead and tcp_talked:
+        return "tcp"
+    tcp_dead = tcp.ready is None and (tcp.ended is not None or tcp.outcome(story.now_ns) in ("refused", "unanswered"))
+    if quic.ready is not None and tcp_dead and quic_talked:
+        return "quic"
+    return None
+
+
+def _abandoned(quic: QuicConnection, tcp: TcpConnection) -> bool:
+    """Whether the client finished over TCP and closed it while QUIC had not got anywhere."""
+    ended = tcp.ended
+    return ended is not None and ended[0].time_ns > quic.last.time_ns and not quic.answered

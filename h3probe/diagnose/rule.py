@@ -1,0 +1,145 @@
+"""What a rule is, and what it finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from h3probe.track.clock import NS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from h3probe.diagnose.story import Story
+    from h3probe.records import Severity
+    from h3probe.track.mark import Mark
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tracker import Connection
+
+# From this on a delay is a problem that a user notices.
+NOTICEABLE_S = 1.0
+EVIDENCE_LIMIT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule found.
+
+    Attributes:
+        rule: The rule's slug.
+        severity: From what happened.
+        summary: One or two sentences.
+        evidence: Packets, and what each shows.
+        advice: What to do.
+        about: The connections that it is about.
+        cost: Seconds lost, None where none can be stated.
+    """
+
+    rule: str
+    severity: Severity
+    summary: str
+    evidence: list[tuple[Mark, str]]
+    advice: str
+    about: list[Connection] = field(default_factory=list)
+    cost: float | None = None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Tells the same finding, found again, from another one."""
+        return (self.rule, *(connection.id for connection in self.about))
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFacts:
+    """What is known of the capture as a whole.
+
+    Attributes:
+        truncated: It ends in the middle of a packet.
+        unreadable: Parts that could not be read, in words.
+        dropped: Packets lost before they were seen, and by whom.
+        malformed: Packets that could not be decoded.
+        evicted: Connections forgotten to keep memory bounded.
+        connections: All connections kept.
+        first: The first packet's mark, None when there was none.
+    """
+
+    truncated: bool
+    unreadable: list[str]
+    dropped: list[tuple[int, str]]
+    malformed: int
+    evicted: int
+    connections: list[Connection]
+    first: Mark | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A named condition.
+
+    Attributes:
+        slug: Its name in output and on the command line.
+        severity: What it usually is; a finding's own comes from what happened.
+        title: A few words.
+        looks_for: What must be seen for it to fire, and what keeps it from firing.
+        advice: What to do about it.
+        sources: Where its knowledge comes from.
+        check: Looks at one story.
+        check_capture: Looks at the capture as a whole.
+    """
+
+    slug: str
+    severity: Severity
+    title: str
+    looks_for: str
+    advice: str
+    sources: tuple[str, ...]
+    check: Callable[[Story], Iterator[Finding]] | None = None
+    check_capture: Callable[[CaptureFacts], Iterator[Finding]] | None = None
+
+
+def lasted(attempt: QuicConnection) -> float:
+    """Seconds from an attempt's first packet to its client's latest one."""
+    return ((attempt.last_client or attempt.last).time_ns - attempt.first.time_ns) / NS
+
+
+def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
+    """Judge a failed QUIC attempt by what it did to the request behind it (RFC 8305's spirit: an address of
+    the other family that answers makes a refused one harmless).
+    """
+    twins = [q for q in story.quic if q is not attempt and q.established]
+    if any(abs(q.first.time_ns - attempt.first.time_ns) <= 5 * NS for q in twins):
+        return "info"
+    rescuer = story.first_syn_after(attempt)
+    if rescuer is not None and rescuer.ready is not None and _succeeds(story, attempt, rescuer):
+        waited = ((rescuer.syn or rescuer.first).time_ns - attempt.first.time_ns) / NS
+        raced = any(race.quic is attempt or race.tcp is rescuer for race in story.races)
+        return "problem" if waited > NOTICEABLE_S and not raced else "notice"
+    if story.tcp_open_at(attempt.first.time_ns) is not None or any(race.quic is attempt for race in story.races):
+        return "notice"
+    if any(t.ready is not None for t in story.tcp) or twins:
+        return "notice"
+    return "problem"
+
+
+def _succeeds(story: Story, attempt: QuicConnection, rescuer: Connection) -> bool:
+    """Whether a TCP attempt took over from a QUIC attempt: it began while that was pending, or soon after."""
+    over = attempt.attempt_over_ns(story.now_ns)
+    end = max(over if over is not None else story.now_ns, attempt.last.time_ns)
+    return rescuer.first.time_ns <= end + TAKEOVER_NS
+
+
+# A client that gives QUIC up needs this long at most to send a SYN; a cold JVM was measured at 76 ms.
+TAKEOVER_NS = 3 * NS // 2
+
+
+def hellos(attempt: QuicConnection, limit: int = 4) -> list[tuple[Mark, str]]:
+    """Evidence: the Initials that an attempt sent."""
+    marks = attempt.hello_datagrams
+    first = attempt.dcid.hex() if attempt.dcid else "?"
+    rows = [(mark, f"Initial, DCID {first}") for mark in marks[:1]]
+    rows += [
+        (mark, f"the same again, {(mark.time_ns - attempt.first.time_ns) / NS:.2f} s later")
+        for mark in marks[1:]
+        if mark.time_ns - attempt.first.time_ns > NS // 20
+    ]
+    return rows if len(rows) <= limit else [*rows[: limit - 1], rows[-1]]

@@ -1,0 +1,74 @@
+"""incomplete-capture: what the capture does not hold, and what cannot be said therefore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.rule import Finding, Rule
+from h3probe.text import clean
+from h3probe.track.mark import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h3probe.diagnose.rule import CaptureFacts
+    from h3probe.track.quic import QuicConnection
+
+SLUG = "incomplete-capture"
+ADVICE = (
+    "Start the capture before the client, keep whole packets (tcpdump -s 0), and capture where both directions "
+    "pass; `h3probe watch -- COMMAND` does all three."
+)
+
+
+def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
+    """Fire once, naming everything that is missing."""
+    gaps = [clean(reason) for reason in facts.unreadable[:4]]
+    if facts.truncated:
+        gaps.append("it ends in the middle of a packet")
+    gaps += [f"{count} packets were lost ({reason})" for count, reason in facts.dropped if count]
+    if facts.evicted:
+        gaps.append(f"{facts.evicted} connections had to be forgotten to keep memory bounded")
+    late = [c for c in facts.connections if c.transport == "quic" and c.mid_stream]
+    gaps += _quic_gaps(facts, late)
+    web = [c for c in facts.connections if c.transport == "tcp" and c.mid_stream and c.hello is None and c.server.port == 443]
+    if web:
+        gaps.append(f"{_count(len(web), 'TCP connection')} to port 443 had begun before it")
+    if not gaps:
+        return
+    first = facts.first or Mark(0, 0)
+    summary = f"The capture is not complete: {'; '.join(gaps)}. Nothing is concluded from what is missing."
+    evidence = [(c.first, f"{c.id} begins in mid-stream") for c in late[:3]] or [(first, "the first packet")]
+    yield Finding(SLUG, "info", summary, evidence, ADVICE, [])
+
+
+def _quic_gaps(facts: CaptureFacts, late: list[QuicConnection]) -> list[str]:
+    quic = [c for c in facts.connections if c.transport == "quic"]
+    gaps = []
+    if late:
+        gaps.append(f"{_count(len(late), 'QUIC connection')} had begun before it")
+    cut = sum(1 for c in quic if c.cut)
+    if cut:
+        gaps.append(f"a snaplen cut the Initials of {_count(cut, 'QUIC connection')}")
+    one_sided = [c for c in quic if c.first_answer is None and (c.answer_acked or c.client_handshake is not None)]
+    if one_sided:
+        gaps.append(f"the server's packets are missing for {_count(len(one_sided), 'QUIC connection')}")
+    return gaps
+
+
+def _count(number: int, noun: str) -> str:
+    return f"one {noun}" if number == 1 else f"{number} {noun}s"
+
+
+RULE = Rule(
+    slug=SLUG,
+    severity="info",
+    title="The capture does not hold everything",
+    looks_for=(
+        "A file cut short or damaged, packets that the kernel dropped, Initials cut by a snaplen, connections whose "
+        "start or whose other direction is missing."
+    ),
+    advice=ADVICE,
+    sources=("the capture itself",),
+    check_capture=check_capture,
+)

@@ -1,0 +1,64 @@
+"""proxy-downgrade: a CONNECT tunnel carried the requests, and a TCP tunnel cannot carry HTTP/3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.rule import Finding, Rule
+from h3probe.diagnose.words import cut, http_over_tcp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h3probe.diagnose.story import Story
+    from h3probe.track.mark import Mark
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tunnel import Tunnel
+
+SLUG = "proxy-downgrade"
+ADVICE = (
+    "No client setting brings HTTP/3 through a CONNECT proxy. Exempt the host from the proxy (NO_PROXY, "
+    "-Dhttp.nonProxyHosts) where UDP is allowed, or stay with HTTP/2."
+)
+
+
+def check(story: Story) -> Iterator[Finding]:
+    """Fire once for a story whose tunnels opened, carried TLS, and had no QUIC beside them."""
+    if story.host_quic or story.quic:
+        return
+    used = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open and tcp.hello is not None]
+    used = [(tcp, tunnel) for tcp, tunnel in used if tunnel.method == "CONNECT"]
+    if used:
+        yield _finding(story, used)
+
+
+def _finding(story: Story, used: list[tuple[TcpConnection, Tunnel]]) -> Finding:
+    tcp, tunnel = used[0]
+    count = "" if len(used) == 1 else f" ({len(used)} tunnels)"
+    summary = (
+        f"Requests to {story.label} went through a CONNECT tunnel of the proxy {tcp.server}{count}, as "
+        f"{http_over_tcp(tcp)}: a TCP tunnel cannot carry HTTP/3, and no QUIC packet left this client's host."
+    )
+    evidence: list[tuple[Mark, str]] = []
+    for carrier, asked in used[:4]:
+        evidence.append((asked.asked, f"CONNECT {asked.target}"))
+        if asked.answered is not None:
+            evidence.append((asked.answered, f"the proxy answers {asked.status}"))
+        if carrier.tls is not None and carrier.tls.hello_mark is not None:
+            evidence.append((carrier.tls.hello_mark, "ClientHello inside the tunnel"))
+    return Finding(SLUG, "info", summary, cut(evidence), ADVICE, [c for c, _ in used])
+
+
+RULE = Rule(
+    slug=SLUG,
+    severity="info",
+    title="A proxy's TCP tunnel cannot carry HTTP/3",
+    looks_for=(
+        "A CONNECT that the proxy agreed to, TLS inside, and not one QUIC packet from that client's host in the "
+        "whole capture. Whether the server offers HTTP/3 cannot be seen from here, so it is information and no "
+        "problem by itself."
+    ),
+    advice=ADVICE,
+    sources=("RFC 9110, 9.3.6", "RFC 9298: connect-udp is what could carry it", "JEP 517: not through proxies"),
+    check=check,
+)

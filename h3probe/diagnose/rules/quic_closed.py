@@ -1,0 +1,79 @@
+"""quic-closed: one side ended the connection before it could carry a request, and said why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.rule import Finding, Rule, hellos, severity_of_failure
+from h3probe.diagnose.words import close_text, cut
+from h3probe.text import clean, seconds
+from h3probe.track.clock import NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h3probe.diagnose.story import Story
+    from h3probe.track.quic import QuicConnection
+
+SLUG = "quic-closed"
+ADVICE = "The code says which side objects to what; look there, not at the network, which carried both ways."
+CRYPTO_ERROR = 0x100
+ADVICE_BY_ALERT = {
+    120: "The server speaks none of the protocols that were offered over QUIC: enable HTTP/3 (ALPN h3) for this name.",
+    112: "The server does not know this name over QUIC: configure its HTTP/3 listener for it.",
+    40: "The two share no TLS 1.3 parameters: compare cipher suites and groups.",
+    42: "The certificate is not acceptable to the side that sent the alert.",
+    48: "The client does not trust the certificate's issuer: add that CA to the client's trust store.",
+    45: "The certificate has expired.",
+    46: "The certificate is not acceptable to the side that sent the alert; its log says why.",
+    116: "The server asks for a client certificate.",
+}
+ADVICE_BY_CODE = {
+    0x02: "The server refuses new connections: look at its limits and its log.",
+    0x0B: "The client's token (from a Retry or an earlier connection) was not accepted: several servers behind one "
+    "address need a shared key for tokens.",
+}
+
+
+def check(story: Story) -> Iterator[Finding]:
+    """Fire for each attempt that a readable CONNECTION_CLOSE ended."""
+    for attempt in story.quic:
+        if attempt.outcome(story.now_ns) == "closed" and attempt.close is not None:
+            yield _finding(story, attempt)
+
+
+def _advice(code: int) -> str:
+    if CRYPTO_ERROR <= code < 2 * CRYPTO_ERROR:
+        return ADVICE_BY_ALERT.get(code - CRYPTO_ERROR, ADVICE)
+    return ADVICE_BY_CODE.get(code, ADVICE)
+
+
+def _finding(story: Story, attempt: QuicConnection) -> Finding:
+    # A client that ends an answered attempt and a server that does: the server's word weighs more.
+    if attempt.server_close is not None:
+        (mark, frame), side = attempt.server_close, "server"
+    elif attempt.client_close is not None:
+        (mark, frame), side = attempt.client_close, "client"
+    else:  # pragma: no cover - the outcome says that there is one
+        raise AssertionError
+    after = seconds((mark.time_ns - attempt.first.time_ns) / NS)
+    summary = f"The {side} closed QUIC to {attempt.server} after {after}: {close_text(frame)}."
+    if frame.code - CRYPTO_ERROR == 120 and attempt.hello is not None:  # noqa: PLR2004 - no_application_protocol
+        summary += f" The client offered {clean(', '.join(attempt.hello.alpn), 80) or 'no protocol'}."
+    evidence = [*hellos(attempt, limit=1), (mark, f"CONNECTION_CLOSE from the {side}: {close_text(frame)}")]
+    return Finding(SLUG, severity_of_failure(story, attempt), summary, cut(evidence), _advice(frame.code), [attempt])
+
+
+RULE = Rule(
+    slug=SLUG,
+    severity="problem",
+    title="QUIC was closed during the handshake",
+    looks_for=(
+        "A CONNECTION_CLOSE in an Initial, whose keys are public: from the server, or from the client after the "
+        "server had answered. A client that ends its own unanswered attempt does not count. Closes in later "
+        "packets are encrypted and cannot be seen."
+    ),
+    advice=ADVICE,
+    sources=("RFC 9000, 19.19 and 20", "RFC 9001, 4.8: CRYPTO_ERROR is 0x100 plus the TLS alert"),
+    check=check,
+)

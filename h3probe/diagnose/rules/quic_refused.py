@@ -1,0 +1,81 @@
+"""quic-refused: an ICMP error answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.rule import Finding, Rule, hellos, severity_of_failure
+from h3probe.diagnose.words import close_text, cut, initials, timer_of, timer_text, waited_until_close
+from h3probe.events import Endpoint
+from h3probe.text import seconds
+from h3probe.track.clock import NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h3probe.diagnose.story import Story
+    from h3probe.track.quic import QuicConnection
+    from h3probe.wire.packet import IcmpError
+
+SLUG = "quic-refused"
+ADVICE_CLOSED = (
+    "No program listens on this UDP port there: start the server's HTTP/3 listener, or stop advertising it "
+    "(Alt-Svc, DNS HTTPS record)."
+)
+ADVICE_PROHIBITED = "A firewall on the way rejects UDP to this port: ask whoever runs the host that sent the error."
+ADVICE_UNREACHABLE = "The network has no way to this address: look at routes and addresses, IPv6 first."
+
+
+def check(story: Story) -> Iterator[Finding]:
+    """Fire for each attempt that an ICMP error answered and no datagram did."""
+    for attempt in story.quic:
+        if attempt.refusals and attempt.outcome(story.now_ns) == "refused":
+            yield _finding(story, attempt)
+
+
+def _meaning(error: IcmpError, server: Endpoint) -> tuple[str, str]:
+    """What the error says, and what to do about it."""
+    sender = Endpoint(error.sender, 0).address
+    where = "that host itself" if error.sender == server.host else sender
+    if error.kind == "port-unreachable":
+        if error.sender == server.host:
+            return f"port unreachable, from {where}: nothing listens on UDP {server.port} there", ADVICE_CLOSED
+        return f"port unreachable, sent by {sender} on the way and not by the server", ADVICE_PROHIBITED
+    if error.kind == "prohibited":
+        return f"{error.meaning}, from {where}: a firewall rejects it", ADVICE_PROHIBITED
+    return f"{error.meaning}, from {where}", ADVICE_UNREACHABLE
+
+
+def _finding(story: Story, attempt: QuicConnection) -> Finding:
+    mark, error = attempt.refusals[0]
+    meaning, advice = _meaning(error, attempt.server)
+    after = seconds((mark.time_ns - attempt.first.time_ns) / NS)
+    summary = f"QUIC to {attempt.server} was refused after {after}: ICMP {meaning}."
+    client = recognise(attempt)
+    if client is not None and client.ignores_icmp and attempt.initials_sent > 1:
+        summary += f" {client.name} does not notice the error and went on: {initials(attempt)}."
+    evidence = hellos(attempt)
+    evidence.append((mark, f"ICMP {error.icmp_type}/{error.icmp_code} from {Endpoint(error.sender, 0).address}"))
+    waited = waited_until_close(attempt)
+    if attempt.client_close is not None and waited is not None:
+        evidence.append((attempt.client_close[0], f"the client gives up: {close_text(attempt.client_close[1])}"))
+        timer = timer_of(attempt, waited)
+        named = f" ({timer_text(*timer)})" if timer else ""
+        summary += f" It gave up after {seconds(waited)}{named}."
+    return Finding(SLUG, severity_of_failure(story, attempt), summary, cut(evidence), advice, [attempt])
+
+
+RULE = Rule(
+    slug=SLUG,
+    severity="problem",
+    title="QUIC was refused",
+    looks_for=(
+        "An ICMP or ICMPv6 unreachable error that quotes the client's datagram, and no datagram from the server. "
+        "A closed port (3/3, 1/4) and a firewall's refusal (3/13 and the like, 1/1) are told apart, and so is who "
+        "sent it. Errors about the server's packets mean that the client's process ended, and do not count."
+    ),
+    advice=f"{ADVICE_CLOSED} {ADVICE_PROHIBITED}",
+    sources=("RFC 792", "RFC 1812, 5.2.7.1", "RFC 4443, 3.1", "measured: the JDK's socket does not see ICMP errors"),
+    check=check,
+)

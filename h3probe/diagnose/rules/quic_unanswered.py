@@ -1,0 +1,57 @@
+"""quic-unanswered: Initials went out and no datagram came back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.rule import Finding, Rule, hellos, severity_of_failure
+from h3probe.diagnose.words import close_text, cut, initials, timer_of, timer_text, waited_until_close
+from h3probe.text import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h3probe.diagnose.story import Story
+    from h3probe.track.quic import QuicConnection
+
+SLUG = "quic-unanswered"
+ADVICE = (
+    "UDP to this port is dropped without a word, or nobody answers: compare with a capture taken on the server, "
+    "and ask whoever runs the firewall between for UDP on this port. "
+    "`curl --http3-only` shows whether it is this client alone."
+)
+
+
+def check(story: Story) -> Iterator[Finding]:
+    """Fire for each attempt that had time for an answer and got none."""
+    for attempt in story.quic:
+        if attempt.initials_sent and attempt.outcome(story.now_ns) == "unanswered":
+            yield _finding(story, attempt)
+
+
+def _finding(story: Story, attempt: QuicConnection) -> Finding:
+    evidence = hellos(attempt)
+    summary = f"{initials(attempt)} to {attempt.server}, and no datagram and no ICMP error came back."
+    waited = waited_until_close(attempt)
+    if attempt.client_close is not None and waited is not None:
+        mark, frame = attempt.client_close
+        evidence.append((mark, f"the client gives up: {close_text(frame)}"))
+        timer = timer_of(attempt, waited)
+        named = f" ({timer_text(*timer)})" if timer else ""
+        summary += f" The client gave up after {seconds(waited)}{named}."
+    return Finding(SLUG, severity_of_failure(story, attempt), summary, cut(evidence), ADVICE, [attempt])
+
+
+RULE = Rule(
+    slug=SLUG,
+    severity="problem",
+    title="QUIC was not answered",
+    looks_for=(
+        "A client's Initials that nothing answers: no datagram from the server, no ICMP error, for a second or more "
+        "or until the client gives up. An attempt whose packets acknowledge something was answered, even where the "
+        "capture does not show it."
+    ),
+    advice=ADVICE,
+    sources=("RFC 9000, 17.2.2", "RFC 9002, 6.2: a client sends its Initial again while nothing answers"),
+    check=check,
+)

@@ -1,0 +1,257 @@
+"""Stories: what one client did to reach one origin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.clients import HEAD_START_S, recognise
+from h3probe.text import clean
+from h3probe.track.clock import NS
+
+if TYPE_CHECKING:
+    from h3probe.diagnose.clients import Client
+    from h3probe.diagnose.race import Race
+    from h3probe.events import Endpoint, Process
+    from h3probe.track.clock import Clock
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tracker import Connection
+    from h3probe.track.tunnel import Tunnel
+
+FAILED = frozenset({"unanswered", "refused", "stalled", "closed", "version-negotiation"})
+
+
+@dataclass(slots=True)
+class Story:
+    """The attempts of one client at one origin, in the order in which they began.
+
+    Attributes:
+        origin: `host:port`, None when no packet names the host.
+        server: The server's address and port, for when there is no origin.
+        client: How to call the client: its process, or its address.
+        host: Identity of the client's host, to tell what else it did.
+        clock: The capture's time.
+        quic: QUIC attempts.
+        tcp: TCP attempts; a connection to a proxy is in `tunnels` instead.
+        tunnels: Tunnels asked for, with the connection that carries each.
+        relayed: Whether these are a proxy's own connections, on behalf of a client seen beside it.
+        races: Set by `race.find_races`.
+    """
+
+    origin: str | None
+    server: str
+    client: str
+    host: str
+    clock: Clock
+    quic: list[QuicConnection] = field(default_factory=list)
+    tcp: list[TcpConnection] = field(default_factory=list)
+    tunnels: list[tuple[TcpConnection, Tunnel]] = field(default_factory=list)
+    relayed: bool = False
+    races: list[Race] = field(default_factory=list)
+    host_quic: list[QuicConnection] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """The origin, else the server's address."""
+        return self.origin or self.server
+
+    @property
+    def begins_ns(self) -> int:
+        """When the first attempt began."""
+        return min(c.first.time_ns for c in (*self.quic, *self.tcp, *(t for t, _ in self.tunnels)))
+
+    @property
+    def now_ns(self) -> int:
+        """The end of what is known."""
+        return self.clock.now_ns
+
+    @property
+    def software(self) -> Client | None:
+        """The client software, from the first attempt that gives it away."""
+        for connection in (*self.quic, *self.tcp, *(t for t, _ in self.tunnels)):
+            client = recognise(connection)
+            if client is not None:
+                return client
+        return None
+
+    @property
+    def head_start_ns(self) -> int:
+        """How far apart the two sides of a race may leave."""
+        software = self.software
+        return round((software.head_start if software is not None else HEAD_START_S) * NS)
+
+    def failed(self, attempt: QuicConnection) -> bool:
+        """Whether a QUIC attempt is known to have failed."""
+        return attempt.outcome(self.now_ns) in FAILED
+
+    def first_syn_after(self, attempt: QuicConnection) -> TcpConnection | None:
+        """Return the first TCP attempt that began after a QUIC attempt did."""
+        later = [t for t in self.tcp if t.syn is not None and t.syn.time_ns >= attempt.first.time_ns]
+        return min(later, key=_syn_time, default=None)
+
+    def tcp_open_at(self, time_ns: int) -> TcpConnection | None:
+        """Return a TCP connection that could carry a request at a time."""
+        for connection in self.tcp:
+            ready, ended = connection.ready, connection.ended
+            if ready is not None and ready.time_ns <= time_ns and (ended is None or ended[0].time_ns > time_ns):
+                return connection
+        return None
+
+
+def _syn_time(connection: TcpConnection) -> int:
+    return connection.syn.time_ns if connection.syn is not None else 0
+
+
+def host_of(endpoint: Endpoint) -> str:
+    """Identity of a host: loopback is one host whatever the family."""
+    return "loopback" if endpoint.is_loopback else endpoint.address
+
+
+def _place(endpoint: Endpoint) -> tuple[str, int]:
+    return (host_of(endpoint), endpoint.port)
+
+
+def _name_of(connection: Connection) -> str | None:
+    hello = connection.hello
+    return hello.sni.lower().rstrip(".") if hello is not None and hello.sni else None
+
+
+def origin_text(host: str, port: int) -> str:
+    """`host:port`, an IPv6 host in brackets; harmless to print."""
+    host = clean(host, 255)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Who:
+    """Which client on a host: its process where that is known, else its software, else nobody in particular."""
+
+    pid: int | None
+    family: str | None
+
+
+def _who(connection: Connection) -> _Who:
+    client = recognise(connection)
+    return _Who(
+        connection.process.pid if connection.process is not None else None,
+        client.family if client is not None else None,
+    )
+
+
+def _partition(connections: list[Connection]) -> list[list[Connection]]:
+    """Split one host's attempts at one origin by client, where the evidence tells clients apart.
+
+    Attempts of which nothing is known join the only client there is; beside several clients they stand alone.
+    """
+    for key in ("pid", "family"):
+        groups: dict[object, list[Connection]] = {}
+        for connection in connections:
+            groups.setdefault(getattr(_who(connection), key), []).append(connection)
+        known = [group for value, group in groups.items() if value is not None]
+        if len(known) > 1:
+            parts = [*known, *([groups[None]] if None in groups else [])]
+            return [final for part in parts for final in (_partition(part) if key == "pid" else [part])]
+        if known and key == "pid":
+            break  # One process: its QUIC and its TCP need not look alike to be one client's.
+    return [connections]
+
+
+def _client_label(connections: list[Connection]) -> str:
+    process: Process | None = next((c.process for c in connections if c.process is not None), None)
+    if process is not None:
+        return clean(str(process), 64)
+    return connections[0].client.address
+
+
+def _by_origin(connections: list[Connection], name_of_address: dict[bytes, str]) -> list[tuple[str | None, list[Connection]]]:
+    """Group one host's attempts by origin.
+
+    What names itself (SNI) is grouped by name and port. What does not belongs to the only name that this
+    host asks for at that address, and otherwise to the address alone.
+    """
+    named: dict[tuple[str, int], list[Connection]] = {}
+    names_at: dict[tuple[str, int], set[str]] = {}
+    for connection in connections:
+        name = _name_of(connection)
+        if name is not None:
+            named.setdefault((name, connection.server.port), []).append(connection)
+            names_at.setdefault(_place(connection.server), set()).add(name)
+    nameless: dict[tuple[str, int], list[Connection]] = {}
+    for connection in connections:
+        if _name_of(connection) is not None:
+            continue
+        place = _place(connection.server)
+        names = names_at.get(place, set())
+        looked_up = name_of_address.get(connection.server.host)
+        if not names and looked_up is not None:
+            named.setdefault((looked_up, connection.server.port), []).append(connection)
+        elif len(names) == 1:
+            named[(next(iter(names)), connection.server.port)].append(connection)
+        else:
+            nameless.setdefault(place, []).append(connection)
+    groups: list[tuple[str | None, list[Connection]]] = [
+        (origin_text(name, port), members) for (name, port), members in named.items()
+    ]
+    groups += [(None, members) for members in nameless.values()]
+    return groups
+
+
+def tell_stories(connections: list[Connection], clock: Clock, name_of_address: dict[bytes, str]) -> list[Story]:
+    """Sort connections into stories.
+
+    Args:
+        connections: All that are to be explained.
+        clock: The capture's time.
+        name_of_address: The one name that DNS gave for an address.
+
+    Returns:
+        Stories in the order in which they began.
+    """
+    by_host: dict[str, list[Connection]] = {}
+    stories: list[Story] = []
+    tunnelled: set[bytes] = set()
+    for connection in connections:
+        if connection.transport == "tcp" and connection.tunnels is not None and connection.tunnels.asked:
+            if connection.hello is not None:
+                tunnelled.add(connection.hello.random)
+        else:
+            by_host.setdefault(host_of(connection.client), []).append(connection)
+    for host, members in by_host.items():
+        for origin, group in _by_origin(members, name_of_address):
+            for part in _partition(group):
+                stories.append(_story(origin, host, part, clock, tunnelled))
+    stories += _tunnel_stories(connections, clock)
+    for story in stories:
+        story.host_quic = [c for c in connections if c.transport == "quic" and host_of(c.client) == story.host]
+    stories.sort(key=lambda s: s.begins_ns)
+    return stories
+
+
+def _story(origin: str | None, host: str, part: list[Connection], clock: Clock, tunnelled: set[bytes]) -> Story:
+    part.sort(key=lambda c: c.first.time_ns)
+    story = Story(origin, str(part[0].server), _client_label(part), host, clock)
+    for connection in part:
+        if connection.transport == "quic":
+            story.quic.append(connection)
+        else:
+            story.tcp.append(connection)
+    # A proxy that forwards a tunnel repeats the client's ClientHello byte for byte, its random included.
+    hellos = [t.hello.random for t in story.tcp if t.hello is not None]
+    story.relayed = bool(hellos) and all(random in tunnelled for random in hellos)
+    return story
+
+
+def _tunnel_stories(connections: list[Connection], clock: Clock) -> list[Story]:
+    """One story per client and target; the tries at one target are one story."""
+    stories: dict[tuple[str, str, str], Story] = {}
+    for connection in connections:
+        if connection.transport != "tcp" or connection.tunnels is None:
+            continue
+        for tunnel in connection.tunnels.asked:
+            client = _client_label([connection])
+            key = (host_of(connection.client), client, tunnel.target.lower())
+            if key not in stories:
+                stories[key] = Story(tunnel.target.lower(), str(connection.server), client, key[0], clock)
+            stories[key].tunnels.append((connection, tunnel))
+    return list(stories.values())

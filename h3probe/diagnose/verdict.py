@@ -1,0 +1,193 @@
+"""The verdict: one sentence for an origin and a client, what carried its requests and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.rules.fallback_delay import fallback_of
+from h3probe.diagnose.words import close_text, http_over_tcp, initials, is_dns, is_h3
+from h3probe.text import clean, seconds
+from h3probe.track.clock import NS
+from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
+
+if TYPE_CHECKING:
+    from h3probe.diagnose.race import Race
+    from h3probe.diagnose.story import Story
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tunnel import Tunnel
+
+PROXY_ANSWERS = {
+    403: "the proxy does not allow it",
+    407: "the proxy asks for credentials",
+    502: "the proxy could not reach it",
+    503: "the proxy is not available",
+    504: "the proxy got no answer from it",
+}
+
+
+def deserves_verdict(story: Story) -> bool:
+    """Whether a story is about HTTP at all, and the client's own."""
+    if story.relayed:
+        return False
+    if story.tunnels:
+        return True
+    if any(not is_dns(q) for q in story.quic):
+        return True
+    web = [t for t in story.tcp if t.server.port not in OTHER_PROTOCOLS]
+    return any(t.hello is not None or t.refused for t in web)
+
+
+def sentence(story: Story) -> str:
+    """Return the verdict on a story."""
+    if story.tunnels:
+        return _through_proxy(story)
+    quic = [q for q in story.quic if q.established]
+    tcp = [t for t in story.tcp if t.ready is not None]
+    if story.races:
+        return _raced(story, story.races[0])
+    if quic and tcp:
+        return _both(story, quic[0], tcp[0])
+    if quic:
+        return _quic_alone(story, quic[0])
+    if tcp:
+        return _tcp_alone(story, tcp[0])
+    return _nothing(story)
+
+
+def _quic_name(attempt: QuicConnection) -> str:
+    if is_h3(attempt):
+        return "HTTP/3"
+    offered = clean(", ".join(attempt.hello.alpn), 40) if attempt.hello is not None else ""
+    return f"QUIC ({offered})" if offered else "QUIC"
+
+
+def _ready_after(attempt: QuicConnection) -> str:
+    if attempt.ready is None:
+        return ""
+    return f", ready after {seconds((attempt.ready.time_ns - attempt.first.time_ns) / NS)}"
+
+
+def _quic_alone(story: Story, first: QuicConnection) -> str:
+    others = [q for q in story.quic if q is not first and story.failed(q) and q.first.time_ns <= first.first.time_ns]
+    name = _quic_name(first)
+    if others:
+        return f"{name}{_ready_after(first)}; {_why(story, others[0])} at {others[0].server} before it. No TCP was tried."
+    return f"{name} from the first request{_ready_after(first)}; no TCP was tried."
+
+
+def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
+    name = http_over_tcp(tcp)
+    if not story.quic:
+        return f"{name}: no QUIC packet was sent to this origin."
+    late = [(q, fallback_of(story, q)) for q in story.quic]
+    waits = [(q, t, ((t.syn or t.first).time_ns - q.first.time_ns) / NS) for q, t in late if t is not None]
+    if waits:
+        attempt, _, wait = max(waits, key=lambda w: w[2])
+        return f"{name}, not HTTP/3, and only after {seconds(wait)}: {_why(story, attempt)}, and TCP was tried after that."
+    return f"{name}, not HTTP/3: {_why(story, story.quic[0])}."
+
+
+def _why(story: Story, attempt: QuicConnection) -> str:
+    """Say in a clause how a QUIC attempt ended."""
+    match attempt.outcome(story.now_ns):
+        case "unanswered":
+            return f"QUIC was not answered ({initials(attempt)})"
+        case "refused":
+            _, error = attempt.refusals[0]
+            return f"QUIC was refused (ICMP {error.meaning})"
+        case "stalled":
+            return "the QUIC handshake was answered and did not finish"
+        case "closed":
+            close = attempt.server_close or attempt.client_close
+            return f"QUIC was closed in its handshake ({close_text(close[1])})" if close else "QUIC was closed"
+        case "version-negotiation":
+            return "the server speaks none of the client's QUIC versions"
+        case "mid-stream":
+            return "QUIC was already under way when the capture began"
+        case "established":
+            return "QUIC was established"
+        case _:
+            return "QUIC had got no answer when the client went on" if not attempt.answered else "QUIC was not ready"
+
+
+def _raced(story: Story, race: Race) -> str:
+    tcp_name, quic_name = http_over_tcp(race.tcp), _quic_name(race.quic)
+    if race.carried == "tcp":
+        text = f"{tcp_name} won the race: {_why(story, race.quic)}."
+    elif race.carried == "quic":
+        text = f"{quic_name} won the race against TCP{_ready_after(race.quic)}."
+    elif race.first_ready is not None and race.ready_margin is not None:
+        ahead, behind = ("QUIC", "TCP") if race.first_ready == "quic" else ("TCP", "QUIC")
+        text = (
+            f"QUIC and TCP raced: {ahead} was ready {seconds(race.ready_margin)} before {behind}. Both could carry the "
+            "first request, and which one did is encrypted; the client's own log settles it."
+        )
+    else:
+        text = f"QUIC and TCP raced: {_why(story, race.quic)}; what carried the first request cannot be told."
+    late = [(q, fallback_of(story, q)) for q in story.quic]
+    waits = [((t.syn or t.first).time_ns - q.first.time_ns) / NS for q, t in late if t is not None]
+    if waits:
+        text += f" A later request waited {seconds(max(waits))} for QUIC before it fell back to TCP."
+    return text
+
+
+def _both(story: Story, quic: QuicConnection, tcp: TcpConnection) -> str:
+    tcp_name, quic_name = http_over_tcp(tcp), _quic_name(quic)
+    ready_ns = tcp.ready.time_ns if tcp.ready is not None else tcp.first.time_ns
+    if quic.first.time_ns >= ready_ns:
+        gap = seconds((quic.first.time_ns - ready_ns) / NS)
+        return (
+            f"{tcp_name} first, then {quic_name}: QUIC began {gap} after TCP was ready{_ready_after(quic)}, so the "
+            "first request went over TCP."
+        )
+    if tcp.first.time_ns >= (quic.ready or quic.first).time_ns:
+        gap = seconds((tcp.first.time_ns - (quic.ready or quic.first).time_ns) / NS)
+        return f"{quic_name} first{_ready_after(quic)}; TCP ({tcp_name}) began {gap} after that, and carried something too."
+    waits = [q for q in story.quic if fallback_of(story, q) is not None]
+    if waits:
+        wait = seconds((tcp.first.time_ns - waits[0].first.time_ns) / NS)
+        return f"{tcp_name} after {wait} of waiting for QUIC, which was ready later: both can have carried requests."
+    return f"Both {quic_name} and {tcp_name} were ready; which one carried which request is encrypted."
+
+
+def _nothing(story: Story) -> str:
+    if story.quic and story.tcp:
+        refused = all(t.refused for t in story.tcp)
+        tcp = "TCP was refused" if refused else "TCP did not get ready"
+        return f"No connection: {_why(story, story.quic[0])}, and {tcp}."
+    if story.quic:
+        if all(story.failed(q) for q in story.quic):
+            return f"No connection: {_why(story, story.quic[0])}, and no TCP was tried."
+        if all(q.mid_stream for q in story.quic):
+            return "QUIC, under way before the capture began: what it carried cannot be told."
+        return "The capture ends before QUIC succeeded or failed."
+    if all(t.refused for t in story.tcp):
+        return "No connection: TCP was refused, and no QUIC packet was sent."
+    outcomes = {t.outcome(story.now_ns) for t in story.tcp}
+    if outcomes <= {"reset", "refused", "unanswered"}:
+        return "No connection: TCP ended before it was ready, and no QUIC packet was sent."
+    return "TCP only, and its start or its end is not in the capture: what it carried cannot be told."
+
+
+def _through_proxy(story: Story) -> str:
+    opened = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open]
+    if not opened:
+        return _proxy_refused(*story.tunnels[-1])
+    tcp, tunnel = opened[0]
+    if tunnel.method == "connect-udp":
+        return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
+    name = http_over_tcp(tcp) if tcp.hello is not None else "TCP"
+    if story.host_quic:
+        return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC also left this host, past the proxy."
+    return (
+        f"{name}, through a CONNECT tunnel of the proxy {tcp.server}: such a tunnel cannot carry HTTP/3, and no QUIC "
+        "packet left this host."
+    )
+
+
+def _proxy_refused(tcp: TcpConnection, tunnel: Tunnel) -> str:
+    if tunnel.status is None:
+        return f"No connection: the proxy {tcp.server} did not answer {tunnel.method} {tunnel.target}."
+    meaning = PROXY_ANSWERS.get(tunnel.status, "the proxy declined")
+    return f"No connection: the proxy {tcp.server} answered {tunnel.status} to {tunnel.method}: {meaning}."

@@ -1,0 +1,94 @@
+"""Parts of sentences that several rules and the verdict share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.rule import lasted
+from h3probe.text import clean, seconds
+from h3probe.track.clock import NS
+from h3probe.wire.quic.errors import error_name
+
+if TYPE_CHECKING:
+    from h3probe.diagnose.clients import Timer
+    from h3probe.track.mark import Mark
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.wire.quic.frames import ConnectionClose
+
+TLS13 = 0x0304
+
+
+def initials(attempt: QuicConnection) -> str:
+    """`5 Initials over 15.0 s`."""
+    count = attempt.initials_sent
+    noun = "Initial" if count == 1 else "Initials"
+    span = lasted(attempt)
+    return f"{count} {noun} over {seconds(span)}" if span > 0 else f"{count} {noun}"
+
+
+def close_text(frame: ConnectionClose) -> str:
+    """`CRYPTO_ERROR: no_application_protocol (0x178)`, with the reason where one was given."""
+    name = error_name(frame.code, application=frame.application)
+    text = f"{name} (0x{frame.code:x})" if name else f"error 0x{frame.code:x}"
+    return f"{text}, “{clean(frame.reason, 120)}”" if frame.reason else text
+
+
+def waited_until_close(attempt: QuicConnection) -> float | None:
+    """Seconds from an attempt's first packet to its client's own close."""
+    if attempt.client_close is None:
+        return None
+    return (attempt.client_close[0].time_ns - attempt.first.time_ns) / NS
+
+
+def timer_of(attempt: QuicConnection, waited: float) -> tuple[str, Timer] | None:
+    """Return the client's name and the timer that ended an attempt, when both are known."""
+    client = recognise(attempt)
+    if client is None:
+        return None
+    timer = client.timer_for(waited)
+    return None if timer is None else (client.name, timer)
+
+
+def timer_text(name: str, timer: Timer) -> str:
+    """`JDK 26 HttpClient: its 2750 ms direct timer, `-D…``."""
+    return f"{name}: {timer.waits}, `{timer.setting}` ({timer.unit})"
+
+
+def http_over_tcp(connection: TcpConnection) -> str:
+    """What HTTP a TCP connection can have carried, as far as its handshake tells."""
+    hello = connection.hello
+    tls = connection.tls
+    if hello is None or tls is None:
+        return "HTTP/1.1" if connection.plain else "TCP"
+    if tls.server_hello is not None and tls.server_hello.version != TLS13:
+        chosen = tls.server_hello.alpn
+        names = {"h2": "HTTP/2", "http/1.1": "HTTP/1.1", None: "HTTP/1.1"}
+        return names.get(chosen, f"TCP ({clean(chosen or '', 20)})")
+    web = [p for p in hello.alpn if p in ("h2", "http/1.1")]
+    if not hello.alpn or web == ["http/1.1"]:
+        return "HTTP/1.1"
+    if web == ["h2"]:
+        return "HTTP/2"
+    if web:
+        return "HTTP/2 or HTTP/1.1"
+    return f"TCP ({clean(', '.join(hello.alpn), 40)})"
+
+
+def is_h3(attempt: QuicConnection) -> bool:
+    """Whether HTTP/3, and nothing else, was offered."""
+    return attempt.hello is not None and bool(attempt.hello.alpn) and all(
+        p == "h3" or p.startswith("h3-") for p in attempt.hello.alpn
+    )
+
+
+def is_dns(attempt: QuicConnection) -> bool:
+    """Whether it is DNS over QUIC, which is nobody's HTTP/3."""
+    return attempt.hello is not None and any(p.startswith("doq") for p in attempt.hello.alpn)
+
+
+def cut(evidence: list[tuple[Mark, str]], limit: int = 12) -> list[tuple[Mark, str]]:
+    """The first rows and the last one, in order of time."""
+    rows = sorted(evidence, key=lambda row: row[0].time_ns)
+    return rows if len(rows) <= limit else [*rows[: limit - 1], rows[-1]]

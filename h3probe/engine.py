@@ -1,0 +1,276 @@
+"""The engine: events in, moments and records out. The same one runs live, on a capture file and in a test.
+
+It has no clock, no file and no socket: time comes in with the events, and whoever drives it prints what it gives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+from h3probe import __version__
+from h3probe.diagnose.race import find_races
+from h3probe.diagnose.rule import CaptureFacts
+from h3probe.diagnose.rules import CATALOGUE
+from h3probe.diagnose.story import tell_stories
+from h3probe.diagnose.verdict import deserves_verdict, sentence
+from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
+from h3probe.record_builder import RecordBuilder
+from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictRecord
+from h3probe.track.mark import Mark
+from h3probe.track.table import BoundedTable
+from h3probe.track.tracker import Tracker
+from h3probe.wire.link import link_type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from h3probe.diagnose.rule import Finding
+    from h3probe.diagnose.story import Story
+    from h3probe.events import Event
+    from h3probe.records import Moment
+    from h3probe.track.tracker import Connection, Progress
+
+Output = AnyRecord | object
+# Connections kept for the diagnosis; older settled ones are told of and forgotten.
+KEPT_CONNECTIONS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What is to be reported; None lets everything through.
+
+    Attributes:
+        origins: Host names, with or without a port, lower case.
+        ports: Server ports (a proxy's too).
+        wanted: Decides about a connection by its process; set by whoever knows processes.
+    """
+
+    origins: frozenset[str] | None = None
+    ports: frozenset[int] | None = None
+    wanted: Callable[[Connection], bool] | None = None
+
+    def connection(self, connection: Connection) -> bool:
+        """Whether a connection is to be reported, as far as it can be told without its story."""
+        if self.ports is not None and connection.server.port not in self.ports:
+            return False
+        return self.wanted is None or self.wanted(connection)
+
+    def story(self, story: Story) -> bool:
+        """Whether a story is to be reported."""
+        if self.origins is None:
+            return True
+        host, _, port = story.label.rpartition(":")
+        names = {story.label.lower(), host.lower(), host.strip("[]").lower()}
+        server_host = story.server.rpartition(":")[0]
+        names |= {server_host, server_host.strip("[]"), f"{server_host}:{port}"}
+        return bool(names & self.origins)
+
+
+@dataclass(slots=True)
+class Engine:
+    """Explains a stream of events.
+
+    Feed it events with `feed`, and take what it has to say with `take_moments` and the records that `feed`,
+    and at the end `finish`, return.
+
+    Attributes:
+        source: File names, interfaces or relays, for the first record.
+        format: The capture's format, for the first record.
+        filters: What is to be reported.
+        tracker: Decodes and follows.
+    """
+
+    source: str
+    format: str | None
+    filters: Filters = field(default_factory=Filters)
+    tracker: Tracker = field(default_factory=Tracker)
+    counts: Counter[str] = field(default_factory=Counter)
+    unreadable: list[str] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    _builder: RecordBuilder = field(init=False)
+    _kept: BoundedTable[str, Connection] = field(default_factory=lambda: BoundedTable(KEPT_CONNECTIONS))
+    _first: Mark | None = None
+    _announced: bool = False
+    _problem: bool = False
+    _finding_ids: count[int] = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        self._builder = RecordBuilder(self.tracker.clock)
+
+    @property
+    def exit_status(self) -> int:
+        """1 when a finding was a problem, else 0."""
+        return 1 if self._problem else 0
+
+    def feed(self, event: Event) -> list[AnyRecord]:
+        """Take one event; return the records that are settled by it."""
+        match event:
+            case Frame():
+                if self._first is None:
+                    self._first = Mark(event.number, event.time_ns)
+                self.tracker.feed(event)
+            case SocketOwner():
+                self.tracker.attribute(event)
+            case Dropped():
+                self.dropped[event.reason] += event.count
+            case Unreadable():
+                self.unreadable.append(event.reason)
+        return self._collect(self.tracker.take())
+
+    def announce(self) -> list[AnyRecord]:
+        """Return the first record, once; the time of the first packet must be known, or there is none."""
+        if self._announced:
+            return []
+        self._announced = True
+        clock = self.tracker.clock
+        start = clock.start_ns or 0
+        record = CaptureRecord(
+            id="capture-1",
+            at=0.0,
+            time=clock.rfc3339(start),
+            schema=self._builder.schema,
+            h3probe=__version__,
+            source=self.source,
+            format=self.format,
+        )
+        return self._counted([record])
+
+    def take_moments(self) -> list[Moment]:
+        """Return what happened since the last call, for the live timeline."""
+        moments = self.tracker.timeline.take()
+        if self.filters.ports is None and self.filters.wanted is None and self.filters.origins is None:
+            return moments
+        hidden = {c.id for c in self._kept if not self.filters.connection(c)}
+        return [m for m in moments if m.connection not in hidden]
+
+    def finish(self, *, truncated: bool = False, dropped: int | None = None) -> list[AnyRecord]:
+        """Settle everything; return what was still to be said, the verdicts and the summary.
+
+        Args:
+            truncated: The source ended in the middle of a packet.
+            dropped: Packets lost before they were seen, where the source knows.
+        """
+        self.tracker.finish()
+        records = self.announce() + self._collect(self.tracker.take())
+        records += self._counted(self._diagnose(truncated=truncated))
+        return records + self._counted([self._summary(truncated=truncated, dropped=dropped)])
+
+    def _collect(self, progress: Progress) -> list[AnyRecord]:
+        for connection in progress.opened:
+            self._kept.put(connection.id, connection)
+        records: list[AnyRecord] = []
+        for sighting in progress.dns:
+            records.append(self._builder.dns(sighting))
+        for icmp in progress.icmp:
+            records.append(self._builder.icmp(icmp))
+        for connection in progress.settled:
+            if self.filters.connection(connection):
+                records += self._builder.connection(connection)
+        if not records:
+            return records
+        return self.announce() + self._counted(records)
+
+    def _counted(self, records: list[AnyRecord]) -> list[AnyRecord]:
+        self.counts.update(record.type for record in records)
+        return records
+
+    def stories(self) -> list[Story]:
+        """Return the stories of all connections kept, with their races found."""
+        connections = [c for c in self._kept if self.filters.connection(c)]
+        names = {}
+        for connection in connections:
+            name = self.tracker.names.name_of(connection.server.host)
+            if name is not None:
+                names[connection.server.host] = name
+        stories = [s for s in tell_stories(connections, self.tracker.clock, names) if self.filters.story(s)]
+        for story in stories:
+            story.races = find_races(story)
+        return stories
+
+    def _diagnose(self, *, truncated: bool) -> list[AnyRecord]:
+        records: list[AnyRecord] = []
+        verdicts: list[AnyRecord] = []
+        for number, story in enumerate(self.stories(), 1):
+            records += self._builder.races(story)
+            findings = self._findings(story)
+            records += [self._finding_record(finding, story) for finding in findings]
+            if deserves_verdict(story):
+                verdicts.append(self._verdict(story, findings, number))
+        facts = self._facts(truncated=truncated)
+        for rule in CATALOGUE.values():
+            if rule.check_capture is not None:
+                records += [self._finding_record(finding, None) for finding in rule.check_capture(facts)]
+        return records + verdicts + self._nothing_sent(verdicts)
+
+    def _findings(self, story: Story) -> list[Finding]:
+        if story.relayed:
+            return []
+        return [found for rule in CATALOGUE.values() if rule.check is not None for found in rule.check(story)]
+
+    def _finding_record(self, finding: Finding, story: Story | None) -> AnyRecord:
+        self._problem = self._problem or finding.severity == "problem"
+        return self._builder.finding(finding, story, next(self._finding_ids))
+
+    def _verdict(self, story: Story, findings: list[Finding], number: int) -> AnyRecord:
+        return VerdictRecord(
+            id=f"verdict-{number}",
+            at=self.tracker.clock.at(self.tracker.clock.now_ns),
+            time=self.tracker.clock.rfc3339(self.tracker.clock.now_ns),
+            origin=story.label,
+            client=story.client,
+            versions=None,
+            sentence=sentence(story),
+            rules=list(dict.fromkeys(finding.rule for finding in findings)),
+        )
+
+    def _nothing_sent(self, verdicts: list[AnyRecord]) -> list[AnyRecord]:
+        """Say so when an origin was asked for by name and nothing was sent to it."""
+        if verdicts or self.filters.origins is None:
+            return []
+        clock = self.tracker.clock
+        return [
+            VerdictRecord(
+                id=f"verdict-{number}",
+                at=clock.at(clock.now_ns),
+                time=clock.rfc3339(clock.now_ns),
+                origin=origin,
+                client="any",
+                versions=None,
+                sentence="Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it.",
+                rules=[],
+            )
+            for number, origin in enumerate(sorted(self.filters.origins), 1)
+        ]
+
+    def _facts(self, *, truncated: bool) -> CaptureFacts:
+        return CaptureFacts(
+            truncated=truncated,
+            unreadable=self.unreadable,
+            dropped=[(number, reason) for reason, number in self.dropped.items()],
+            malformed=self.tracker.decoder.malformed,
+            evicted=self.tracker.evicted + self._kept.evicted,
+            connections=[c for c in self._kept if self.filters.connection(c)],
+            first=self._first,
+        )
+
+    def _summary(self, *, truncated: bool, dropped: int | None) -> SummaryRecord:
+        clock, tracker = self.tracker.clock, self.tracker
+        known = sum(self.dropped.values()) if self.dropped else None
+        counts = Counter(self.counts)
+        counts["summary"] += 1
+        return SummaryRecord(
+            id="summary-1",
+            at=clock.at(clock.now_ns),
+            time=clock.rfc3339(clock.now_ns),
+            packets=tracker.packets,
+            link_types=[link_type_name(n) for n in sorted(tracker.decoder.link_types)],
+            truncated=truncated,
+            dropped=known if known is not None else dropped,
+            malformed=tracker.decoder.malformed,
+            evicted=tracker.evicted + self._kept.evicted,
+            records=dict(sorted(counts.items())),
+            exit_status=self.exit_status,
+        )

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from h3probe.events import Endpoint, Process
+from h3probe.vantage.processes import Processes, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LOOPBACK4 = bytes([127, 0, 0, 1])
+LOOPBACK6 = bytes(15) + b"\x01"
+
+# Opens a socket, prints its port, and lives until its standard input ends.
+CHILD = """
+import socket, sys
+{code}
+print(s.getsockname()[1], flush=True)
+sys.stdin.read()
+"""
+WILDCARD_UDP6 = "s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 0))"
+WILDCARD_UDP4 = "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('0.0.0.0', 0))"
+
+
+class Child:
+    """A child process with one socket."""
+
+    def __init__(self, code: str) -> None:
+        command = [sys.executable, "-c", CHILD.format(code=code)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def end(self) -> None:
+        """Let it end, and wait for that."""
+        self.process.communicate()
+
+
+@pytest.fixture
+def child() -> Iterator[Callable[[str], Child]]:
+    """Start children that are ended after the test."""
+    started: list[Child] = []
+
+    def start(code: str) -> Child:
+        started.append(Child(code))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.end()
+
+
+def owner_pid(processes: Processes, protocol: int, local: Endpoint) -> int | None:
+    """The owner's number."""
+    owner = processes.owner(protocol, local)
+    return None if owner is None else owner.pid
+
+
+def test_wildcard_ipv6_socket_owns_both_families(child: Callable[[str], Child]) -> None:
+    """A UDP socket bound to [::], as the JDK's are, is found by the IPv4 and the IPv6 address it sends from."""
+    theirs = child(WILDCARD_UDP6)
+    processes = Processes()
+    assert owner_pid(processes, 17, Endpoint(LOOPBACK4, theirs.port)) == theirs.pid
+    assert owner_pid(processes, 17, Endpoint(LOOPBACK6, theirs.port)) == theirs.pid
+
+
+def test_wildcard_ipv4_socket_owns_no_ipv6(child: Callable[[str], Child]) -> None:
+    """A socket bound to 0.0.0.0 is found by IPv4 addresses alone."""
+    theirs = child(WILDCARD_UDP4)
+    processes = Processes()
+    assert owner_pid(processes, 17, Endpoint(bytes([10, 1, 2, 3]), theirs.port)) == theirs.pid
+    assert owner_pid(processes, 17, Endpoint(LOOPBACK6, theirs.port)) is None
+
+
+def test_name_of_the_owner(child: Callable[[str], Child]) -> None:
+    """The owner has its name."""
+    theirs = child(WILDCARD_UDP6)
+    owner = Processes().owner(17, Endpoint(LOOPBACK4, theirs.port))
+    assert owner is not None
+    assert owner.name.startswith("python")
+
+
+def test_v4_mapped_tcp_connection(child: Callable[[str], Child]) -> None:
+    """A TCP connection over IPv4 by an IPv6 socket, as the JDK's are, is found by its IPv4 address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        theirs = child(
+            f"s = socket.socket(socket.AF_INET6); s.setsockopt(41, 26, 0); s.connect(('::ffff:127.0.0.1', {port}))"
+        )
+        assert owner_pid(Processes(), 6, Endpoint(LOOPBACK4, theirs.port)) == theirs.pid
+
+
+def test_protocols_are_told_apart(child: Callable[[str], Child]) -> None:
+    """A UDP socket does not own the TCP port of the same number."""
+    theirs = child(WILDCARD_UDP6)
+    assert owner_pid(Processes(), 6, Endpoint(LOOPBACK4, theirs.port)) is None
+
+
+def test_exact_address_beats_wildcard(child: Callable[[str], Child]) -> None:
+    """Of two processes on one port, the one bound to the very address owns it, the other one the rest."""
+    reuse = "s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)"
+    wildcard = child(
+        f"s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); {reuse}; s.bind(('0.0.0.0', 0))",
+    )
+    exact = child(
+        f"s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); {reuse}; s.bind(('127.0.0.1', {wildcard.port}))"
+    )
+    processes = Processes()
+    assert owner_pid(processes, 17, Endpoint(LOOPBACK4, exact.port)) == exact.pid
+    assert owner_pid(processes, 17, Endpoint(bytes([127, 0, 0, 2]), exact.port)) == wildcard.pid
+
+
+def test_connected_beats_unconnected(child: Callable[[str], Child]) -> None:
+    """Of two processes with the same address and port, the one with a peer owns it."""
+    reuse = "s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)"
+    opened = f"s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); {reuse}"
+    first = child(f"{opened}; s.bind(('127.0.0.1', 0))")
+    connected = child(f"{opened}; s.bind(('127.0.0.1', {first.port})); s.connect(('127.0.0.1', 9))")
+    third = child(f"{opened}; s.bind(('127.0.0.1', {first.port}))")
+    assert third.port == connected.port
+    assert owner_pid(Processes(), 17, Endpoint(LOOPBACK4, first.port)) == connected.pid
+
+
+def test_process_that_is_gone_is_remembered(child: Callable[[str], Child]) -> None:
+    """What a poll saw of a command is known after its end."""
+    theirs = child(WILDCARD_UDP6)
+    processes = Processes(theirs.pid)
+    processes.poll()
+    theirs.end()
+    assert owner_pid(processes, 17, Endpoint(LOOPBACK4, theirs.port)) == theirs.pid
+
+
+def test_grandchild_belongs_to_the_tree(child: Callable[[str], Child]) -> None:
+    """A poll sees the sockets of what the command started, too."""
+    grandchild = f"import socket, sys; {WILDCARD_UDP6}; print(s.getsockname()[1], flush=True); sys.stdin.read()"
+    theirs = child(
+        "import subprocess\n"
+        f"p = subprocess.Popen([sys.executable, '-c', {grandchild!r}], stdout=subprocess.PIPE, text=True)\n"
+        "port = int(p.stdout.readline())\n"
+        "class s:\n"
+        "    getsockname = staticmethod(lambda: (p.pid, port))\n"
+        "print(p.pid, flush=True)\n"
+        "sys.stdin.read()",
+    )
+    grandchild_pid = theirs.port  # the first line it printed
+    processes = Processes(theirs.pid)
+    assert set(processes.children_of(theirs.pid)) == {theirs.pid, grandchild_pid}
+    processes.poll()
+    assert {entry.process.pid for entries in processes._sockets.values() for entry in entries} == {grandchild_pid}
+
+
+def test_socket_that_was_reopened_by_another_process(child: Callable[[str], Child]) -> None:
+    """A port whose former owner is remembered belongs to the process that has it now."""
+    former = child(WILDCARD_UDP6)
+    processes = Processes(former.pid)
+    processes.poll()
+    former.end()
+    later = child(f"s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', {former.port}))")
+    for entries in processes._sockets.values():
+        for entry in entries:
+            entry.seen -= 60
+    assert owner_pid(processes, 17, Endpoint(LOOPBACK4, former.port)) == later.pid
+
+
+def test_nobody() -> None:
+    """A socket that is not there has no owner."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    assert Processes().owner(17, Endpoint(LOOPBACK4, port)) is None
+
+
+def test_own_socket() -> None:
+    """This process's own sockets are found, without any privilege."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
+        mine.bind(("127.0.0.1", 0))
+        owner = Processes(os.getpid()).owner(17, Endpoint(LOOPBACK4, mine.getsockname()[1]))
+    assert owner is not None
+    assert owner.pid == os.getpid()
+
+
+def test_full_scans_are_rationed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions in a row that nobody can answer do not cost a look at every process each."""
+    scans = 0
+
+    def nobody() -> Iterator[tuple[int, object]]:
+        nonlocal scans
+        scans += 1
+        return iter(())
+
+    monkeypatch.setattr("h3probe.vantage.processes._all_sockets", nobody)
+    monkeypatch.setattr("h3probe.vantage.processes.time.monotonic", lambda: 1000.0)
+    processes = Processes()
+    for port in range(1000):
+        assert processes.owner(17, Endpoint(LOOPBACK4, port)) is None
+    assert scans == 1
+    monkeypatch.setattr("h3probe.vantage.processes.time.monotonic", lambda: 1000.06)
+    processes.owner(17, Endpoint(LOOPBACK4, 1))
+    assert scans == 2
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many sockets there are, no more than the limit are remembered."""
+    import psutil  # noqa: PLC0415 - only its tuples
+    from psutil._common import addr  # noqa: PLC0415 - the same
+
+    opened = [
+        (os.getpid(), psutil._ntuples.sconn(3, 2, socket.SOCK_DGRAM, addr("127.0.0.1", port), (), "NONE", os.getpid()))
+        for port in range(1, 1001)
+    ]
+    monkeypatch.setattr("h3probe.vantage.processes._all_sockets", lambda: iter(opened))
+    processes = Processes(limit=100)
+    assert owner_pid(processes, 17, Endpoint(LOOPBACK4, 1000)) == os.getpid()
+    assert sum(map(len, processes._sockets.values())) == processes._count == 100
+
+
+def test_command_that_is_gone_already() -> None:
+    """A tree whose root does not exist is empty, and polling it does no harm."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    processes = Processes(ended.pid)
+    processes.poll()
+    assert processes.children_of(ended.pid) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("127.0.0.1", LOOPBACK4),
+        ("::1", LOOPBACK6),
+        ("::ffff:127.0.0.1", LOOPBACK4),
+        ("fe80::1%eth0", bytes([0xFE, 0x80]) + bytes(13) + b"\x01"),
+    ],
+)
+def test_packed(text: str, expected: bytes) -> None:
+    """Addresses are packed as on the wire: v4-mapped ones as IPv4, without a scope."""
+    assert packed(text) == expected
+
+
+def test_process_is_the_shared_event() -> None:
+    """The answer is the type that events carry."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
+        mine.bind(("127.0.0.1", 0))
+        owner = Processes().owner(17, Endpoint(LOOPBACK4, mine.getsockname()[1]))
+    assert isinstance(owner, Process)
