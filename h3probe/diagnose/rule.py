@@ -135,6 +135,8 @@ TAKEOVER_NS = 3 * NS // 2
 def hellos(attempt: QuicConnection, limit: int = 4) -> list[tuple[Mark, str]]:
     """Evidence: the Initials that an attempt sent."""
     marks = attempt.hello_datagrams
+    if not marks:
+        return [(attempt.first, "the first packet")]
     first = attempt.dcid.hex() if attempt.dcid else "?"
     rows = [(mark, f"Initial, DCID {first}") for mark in marks[:1]]
     rows += [

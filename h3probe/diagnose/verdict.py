@@ -42,7 +42,7 @@ def sentence(story: Story) -> str:
     """Return the verdict on a story."""
     if story.tunnels:
         return _through_proxy(story)
-    quic = [q for q in story.quic if q.established]
+    quic = [q for q in story.quic if q.established and not q.mid_stream]
     tcp = [t for t in story.tcp if t.ready is not None]
     if story.races:
         return _raced(story, story.races[0])

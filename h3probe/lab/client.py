@@ -79,7 +79,8 @@ class Client:
         policy: When to try QUIC.
         ca_file: The authority to trust.
         proxy: Host and port of an HTTP proxy for everything.
-        sni: Server name in QUIC's ClientHello; None for none. TCP sends the host's name.
+        sni: Server name in QUIC's ClientHello; None for none with the origin itself and the host's name with an
+            alternative, as the JDK does for `localhost`. TCP sends the host's name.
         timeouts: How long to wait.
     """
 
@@ -212,7 +213,7 @@ class Client:
         if origin.pending is not None and alternative == origin.target:
             return await asyncio.shield(origin.pending)
         try:
-            origin.quic = await self._over_quic(alternative, self._timeouts.advertised)
+            origin.quic = await self._over_quic(alternative, self._timeouts.advertised, alternative.host)
         except OSError:
             origin.banned.add(alternative)
             return await self._over_tcp(origin)
@@ -254,15 +255,16 @@ class Client:
             self._background.add(waiting)
             waiting.add_done_callback(self._background.discard)
 
-    async def _over_quic(self, target: Target, timeout: float) -> QuicConnection:  # noqa: ASYNC109 -- handed on
-        return await QuicConnection.connect(target, self._ca_file, sni=self._sni, timeout=timeout)
+    async def _over_quic(self, target: Target, timeout: float, name: str | None = None) -> QuicConnection:  # noqa: ASYNC109 -- handed on
+        return await QuicConnection.connect(target, self._ca_file, sni=self._sni or name, timeout=timeout)
 
     def _learn(self, origin: _Origin, reply: Reply) -> None:
         value = reply.header("alt-svc")
         if value is None:
             return
         for service in altsvc.parse([value]).alternatives:
-            if service.protocol == "h3":
+            # Another host would need its address and its own origin's certificate; the lab has none.
+            if service.protocol == "h3" and service.host in {"", origin.target.host}:
                 origin.alternative = replace(origin.target, port=service.port)
                 return
 

@@ -143,7 +143,7 @@ async def run_probe(  # noqa: PLR0913 -- each is named at the one call
 def _arguments(scenario: Scenario, authority: Authority, url: str, proxy_port: int) -> list[str]:
     from h3probe.lab.authority import TRUST_STORE_PASSWORD  # noqa: PLC0415 -- loads cryptography
 
-    pause = f"{scenario.turn}@{_IDLE_MS}" if scenario.turn else "0"
+    pause = f"{scenario.dropped_after}@{_IDLE_MS}" if scenario.dropped_after else "0"
     return [
         f"-Djavax.net.ssl.trustStore={authority.trust_store.name}",
         f"-Djavax.net.ssl.trustStorePassword={TRUST_STORE_PASSWORD}",

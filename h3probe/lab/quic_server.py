@@ -77,6 +77,18 @@ class _Exchange(QuicConnectionProtocol):
         self.transmit()
 
 
+class _Server(QuicServer):
+    """A server that can stop hearing anything."""
+
+    def __init__(self, *args: Any, site: Site, **kwargs: Any) -> None:  # noqa: ANN401 -- aioquic's own
+        super().__init__(*args, **kwargs)
+        self._site = site
+
+    def datagram_received(self, data: bytes | str, addr: Any) -> None:  # noqa: ANN401 -- the same
+        if not self._site.swallows_udp:
+            super().datagram_received(data, addr)
+
+
 class _HeldTransport:
     """A transport whose datagrams leave `delay` seconds after the first one is asked for, and at once after that."""
 
@@ -119,12 +131,14 @@ async def serve_quic(port: Port, site: Site, authority: Authority, behaviour: Qu
     def connection(*args: Any, **kwargs: Any) -> _Exchange:  # noqa: ANN401 -- aioquic's own
         return _Exchange(*args, site=site, delay=behaviour.delay, **kwargs)
 
-    servers: list[QuicServer] = []
+    servers: list[_Server] = []
     try:
         while port.udp:
             sock: socket = port.udp.pop()
             _, server = await asyncio.get_running_loop().create_datagram_endpoint(
-                lambda: QuicServer(configuration=configuration, create_protocol=connection, retry=behaviour.retry),
+                lambda: _Server(
+                    configuration=configuration, create_protocol=connection, retry=behaviour.retry, site=site
+                ),
                 sock=sock,
             )
             servers.append(server)

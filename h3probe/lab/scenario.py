@@ -23,6 +23,7 @@ _ORDER = (
     "http3-uri-only",
     "udp-blocked",
     "udp-refused",
+    "http3-only-blocked",
     "stale-alt-svc",
     "connect-tunnel",
 )
@@ -76,8 +77,7 @@ class Scenario:
         about: A sentence or two.
         server: What answers.
         network: What the way to the server does to UDP.
-        then: What it does after `turn` requests, None for the same.
-        turn: The request after which the client's connections have ended, and the network changes; 0 for never.
+        dropped_after: The request after which the client's idle connections end, and UDP is dropped; 0 for never.
         policy: The built-in client's policy.
         requests: How many it sends, one after the other.
         proxy: Whether they go through a CONNECT proxy.
@@ -90,8 +90,7 @@ class Scenario:
     about: str
     server: ServerSpec
     network: Network
-    then: Network | None
-    turn: int
+    dropped_after: int
     policy: PolicyName
     requests: int
     proxy: bool
@@ -134,8 +133,7 @@ def parse_scenario(name: str, text: str) -> Scenario:
         about=top.text("about"),
         server=_server(top.table("server")),
         network=cast("Network", network.choice("udp", get_args(Network)) or "open"),
-        then=cast("Network | None", network.choice("then", get_args(Network))),
-        turn=client.number("turn", 0, most=requests - 1, least=0),
+        dropped_after=network.number("dropped_after", 0, most=requests - 1, least=0),
         policy=cast("PolicyName", client.choice("policy", get_args(PolicyName)) or "no-opt-in"),
         requests=requests,
         proxy=client.flag("proxy"),
@@ -149,8 +147,6 @@ def parse_scenario(name: str, text: str) -> Scenario:
     )
     for table in (network, client, java, top):
         table.finish()
-    if scenario.then is not None and scenario.turn == 0:
-        raise UserError(f"scenario {name}: network.then needs client.turn, the request after which it begins")
     return scenario
 
 

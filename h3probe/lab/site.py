@@ -34,9 +34,11 @@ class Site:
     Attributes:
         alt_svc: The `Alt-Svc` value to send (RFC 7838), None for none. It may change while the server runs, so that a
             relay that is started later can be advertised.
+        swallows_udp: Whether datagrams go unheard, as behind a firewall that drops them; it may change likewise.
     """
 
     alt_svc: str | None = None
+    swallows_udp: bool = False
 
     def respond(self, method: str, path: str) -> Response:
         """Answer one request: `/`, `/hello`, and `/bytes/N` for N bytes."""

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from h3probe.wire.quic.frames import ConnectionClose
     from h3probe.wire.tls import ClientHello, ServerHello
 
-# Less than this without an answer proves nothing: the answer may still be on its way.
+# A handshake that goes on for this long after the first answer has stalled.
 PATIENCE_NS = 1 * NS
+# Less than this without an answer proves nothing: the answer may still be on its way.
+ANSWER_NS = NS // 4
 # A connection that shows nothing for this long is over: longer than any known client's idle timeout of
 # 30 s, and than the longest gap between two Initials of one attempt (16 s after a first PTO of 1 s).
 IDLE_NS = 60 * NS
@@ -192,7 +194,7 @@ class QuicConnection:
         """When the attempt ended, ready or failed; None while it may still succeed.
 
         Args:
-            now_ns: The time up to which the capture is known.
+            now_ns: The end of what is known.
         """
         if self.established:
             return (self.client_handshake or self.client_short or self.last).time_ns
@@ -214,15 +216,24 @@ class QuicConnection:
         if self.mid_stream:
             return "mid-stream"
         if self.answered:
-            return "stalled" if self.waited_ns(now_ns) >= PATIENCE_NS else None
+            return "stalled" if self.stalled_ns >= PATIENCE_NS else None
         if self.refusals:
             return "refused"
-        gave_up = self.client_close is not None
-        return "unanswered" if gave_up or self.waited_ns(now_ns) >= PATIENCE_NS else None
+        # A client that still waits sends its Initial again; one packet and then silence may as well be a client
+        # that is gone, or a capture that ends.
+        waits = self.client_close is not None or self.repeated
+        return "unanswered" if waits and now_ns - self.first.time_ns >= ANSWER_NS else None
 
-    def waited_ns(self, now_ns: int) -> int:
-        """How long the client has been seen waiting, from its first packet to the end of what is known."""
-        return now_ns - (self.first_answer or self.first).time_ns
+    @property
+    def repeated(self) -> bool:
+        """Whether the client sent its ClientHello again after waiting for an answer."""
+        marks = self.hello_datagrams
+        return bool(marks) and marks[-1].time_ns - marks[0].time_ns >= ANSWER_NS
+
+    @property
+    def stalled_ns(self) -> int:
+        """How long the two have been seen trying since the server's first answer."""
+        return self.last.time_ns - (self.first_answer or self.first).time_ns
 
     def is_idle(self, now_ns: int) -> bool:
         """Whether nothing more is expected of it."""

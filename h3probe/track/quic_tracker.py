@@ -186,7 +186,10 @@ class QuicTracker:
             return None  # Without the Initial that it answers it proves nothing, and may be forged.
         begins = packet.kind == "initial" and (packet.truncated or _opens_as_client(packet))
         known_start = begins or packet.kind == "unknown"
-        from_server = not known_start and _server_side(datagram)
+        # Only clients send 0-RTT packets, and to the connection ID that the Initial keys come from: the Initial
+        # itself may still come, late.
+        early = packet.kind == "zero-rtt"
+        from_server = not known_start and not early and _server_side(datagram)
         connection = QuicConnection(
             id=self._new_id(),
             client=datagram.destination if from_server else datagram.source,
@@ -196,13 +199,13 @@ class QuicTracker:
             last=mark,
             mid_stream=not known_start,
         )
-        if known_start:
+        if known_start or early:
             connection.dcid = connection.key_dcid = packet.dcid
         if from_server:
             connection.client_scid, connection.server_scid = packet.dcid, packet.scid
         else:
             connection.client_scid = packet.scid
-            if connection.mid_stream:
+            if connection.dcid is None:
                 connection.server_scid = packet.dcid
         if len(flow.connections) >= CONNECTIONS_PER_FLOW:
             self._on_evict(flow.connections.pop(0))
@@ -259,10 +262,8 @@ class QuicTracker:
         self._say(connection, mark, "Retry: the server wants the address proven", outgoing=False)
 
     def _initial(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> bool:
-        if not from_client and not connection.mid_stream:
-            if connection.server_scid is None:
-                self._answered(connection, mark)
-            connection.server_scid = packet.scid
+        if not from_client:
+            self._answered(connection, packet, mark)
         side = connection.client_crypto if from_client else connection.server_crypto
         opened = None if side is None else self._open_initial(connection, packet, side, from_client=from_client)
         if opened is None or side is None:
@@ -333,6 +334,7 @@ class QuicTracker:
             except DecodeError:
                 return
             connection.ja4 = ja4(connection.hello, "q")
+            connection.mid_stream = False  # 0-RTT packets had come before it.
             connection.note("S")
             return
 
@@ -369,10 +371,13 @@ class QuicTracker:
             text = f"Initial again, {seconds(since / NS)} after the first"
             self._say(connection, mark, text, outgoing=True)
 
-    def _answered(self, connection: QuicConnection, mark: Mark) -> None:
+    def _answered(self, connection: QuicConnection, packet: LongPacket, mark: Mark) -> None:
+        first = connection.server_scid is None
+        connection.server_scid = packet.scid
         connection.first_answer = connection.first_answer or mark
-        after = seconds((mark.time_ns - connection.first.time_ns) / NS)
-        self._say(connection, mark, f"answered after {after}", outgoing=False)
+        if first and not connection.mid_stream:
+            after = seconds((mark.time_ns - connection.first.time_ns) / NS)
+            self._say(connection, mark, f"answered after {after}", outgoing=False)
 
     def _handshake(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> None:
         connection.note("H" if from_client else "h")
@@ -381,9 +386,7 @@ class QuicTracker:
                 connection.client_handshake = mark
         else:
             connection.server_handshake = connection.server_handshake or mark
-            if connection.server_scid is None and not connection.mid_stream:
-                self._answered(connection, mark)
-            connection.server_scid = packet.scid
+            self._answered(connection, packet, mark)
 
     def _short(self, connection: QuicConnection, mark: Mark, size: int, *, from_client: bool) -> None:
         connection.note("O" if from_client else "o")

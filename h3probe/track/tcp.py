@@ -167,7 +167,8 @@ class TcpConnection:
         if self.ready is not None:
             return "established"
         if self.syn is not None and self.synack is None and self.connected is None:
-            return "unanswered" if now_ns - self.syn.time_ns >= PATIENCE_NS else None
+            # A client that still waits sends its SYN again.
+            return "unanswered" if self.syns > 1 and now_ns - self.syn.time_ns >= PATIENCE_NS else None
         in_handshake = self.tls is not None and self.tls.hello is not None
         if in_handshake and (self.ended is not None or (self.tls is not None and self.tls.state is TlsState.FAILED)):
             return "reset"

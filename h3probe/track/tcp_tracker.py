@@ -185,8 +185,8 @@ class TcpTracker:
 
         Returns True when the client's stream was begun anew with this segment.
         """
-        if offset == 0 and from_client and not connection.mid_stream:
-            return False
+        if offset == 0 and from_client and not connection.mid_stream and not connection.plain:
+            return False  # The ordinary start, which `_recognise` sees.
         if connection.tunnels is not None and connection.tunnels.asked:
             return False
         if not looks_like_client_hello(segment.payload):

@@ -77,15 +77,21 @@ def _start(argv: list[str], env: dict[str, str] | None, user: privileges.User | 
         return subprocess.Popen(  # noqa: S603 - the same
             argv, env=env, user=user.uid, group=user.gid, extra_groups=groups
         )
-    except FileNotFoundError as error:
-        if shutil.which(name) is not None:
-            raise CommandError(f"{name}: the interpreter in its first line does not exist", 127) from error
-        hint = "" if user is None else " (sudo has a PATH of its own; give the whole path)"
-        raise CommandError(f"{name}: command not found{hint}", 127) from error
     except OSError as error:
-        raise CommandError(f"{name}: {os.strerror(error.errno or 0)}", 126) from error
+        raise _failure(name, error, user) from error
     except ValueError as error:
         raise CommandError(f"{name!r}: not a command that can be run ({error})", 126) from error
+
+
+def _failure(name: str, error: OSError, user: privileges.User | None) -> CommandError:
+    found = shutil.which(name) is not None
+    if isinstance(error, FileNotFoundError) and found:
+        return CommandError(f"{name}: the interpreter in its first line does not exist", 127)
+    # A folder of PATH that may not be entered makes a missing command look like a forbidden one.
+    if isinstance(error, FileNotFoundError) or (os.sep not in name and not found):
+        hint = "" if user is None else " (sudo has a PATH of its own; give the whole path)"
+        return CommandError(f"{name}: command not found{hint}", 127)
+    return CommandError(f"{name}: {error.strerror}", 126)
 
 
 def _status(returned: int | None) -> int | None:

@@ -153,9 +153,6 @@ class PacketSource:
 
 
 CAP_DAC_READ_SEARCH = 2
-CAP_SETGID = 6
-CAP_SETUID = 7
-CAP_SETPCAP = 8
 CAP_SYS_PTRACE = 19
 
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -189,16 +186,21 @@ def no_new_privileges() -> None:
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
+def drop_bounding_set() -> None:
+    """Let no program that is executed from now on gain a capability; to be done while still root (CAP_SETPCAP)."""
+    with contextlib.suppress(OSError):  # EPERM: there is little to take away. EINVAL: there are no more
+        for capability in range(64):
+            if _prctl(_PR_CAPBSET_READ, capability):
+                _prctl(_PR_CAPBSET_DROP, capability)
+
+
 def limit_capabilities(keep: Collection[int] = ()) -> None:
     """Reduce all five capability sets: permitted and effective to `keep`, the others to nothing (capabilities(7)).
 
     Raises:
         OSError: The kernel refuses; with `keep` a subset of what is permitted it has no reason to.
     """
-    with contextlib.suppress(OSError):  # EPERM without CAP_SETPCAP: then there is little to take away
-        for capability in range(64):
-            if _prctl(_PR_CAPBSET_READ, capability):
-                _prctl(_PR_CAPBSET_DROP, capability)
+    drop_bounding_set()
     with contextlib.suppress(OSError):  # before Linux 4.3 there is no ambient set
         _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     mask = sum(1 << capability for capability in keep)

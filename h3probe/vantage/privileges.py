@@ -88,9 +88,11 @@ def drop(user: User) -> bool:
     Raises:
         PrivilegeError: It could not be done, or root could be had again; the process must not go on.
     """
-    if sys.platform == "linux":
-        import h3probe.vantage.linux  # noqa: F401, PLC0415 - Linux only, and soon perhaps out of reach
     try:
+        if sys.platform == "linux":
+            from h3probe.vantage import linux  # noqa: PLC0415 - Linux only
+
+            linux.drop_bounding_set()
         if not _python_is_readable_to(user):
             give_up_capabilities()
             return False

@@ -152,6 +152,9 @@ def _run_child(pair: socket.socket, root_pid: int | None, user: User | None) -> 
         import psutil  # noqa: F401, PLC0415 - before the first question, not during it
 
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the main process
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nothing, stream)
         os.closerange(3, pair.fileno())
         os.closerange(pair.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         _keep_two_capabilities(user)
@@ -169,7 +172,7 @@ def _keep_two_capabilities(user: User | None) -> None:
     from h3probe.vantage import linux  # noqa: PLC0415 - Linux only
 
     needed = {linux.CAP_DAC_READ_SEARCH, linux.CAP_SYS_PTRACE}
-    linux.limit_capabilities(needed | {linux.CAP_SETGID, linux.CAP_SETUID, linux.CAP_SETPCAP})
+    linux.drop_bounding_set()
     if user is not None:
         linux.keep_capabilities_over_setuid()
         os.setgroups([])

@@ -132,6 +132,8 @@ def parse_message(payload: bytes) -> DnsMessage:
     if len(payload) < 12:
         raise TruncatedError("a DNS header takes 12 bytes")
     identifier, flags, question_count, answer_count, _, _ = _HEADER.unpack_from(payload)
+    if flags & 0x7800:  # NOTIFY, UPDATE and the like give these sections other meanings (RFC 2136, section 2)
+        question_count = answer_count = 0
     try:
         message = _Message(payload)
         offset = 12

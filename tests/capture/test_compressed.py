@@ -117,6 +117,28 @@ def test_comes_out_as_it_comes_in() -> None:
 
 
 @pytest.mark.parametrize(("kind", "compress"), KINDS)
+def test_gives_all_that_went_in_before_it_asks_for_more(kind: str, compress: Compress) -> None:
+    """What a short read leaves inside a decoder comes out of the next one, without waiting for input."""
+    source = Decompressed(kind, Trickle().read, compress(bytes(1000)))
+    given = b""
+    while len(given) < 1000:
+        given += source.read(100)
+    assert given == bytes(1000)
+
+
+def test_padding_and_members_may_come_apart() -> None:
+    """The end of a member, its padding and the next member need not come in one piece."""
+    source = Decompressed("gzip", Trickle(bytes(5), bytes(5), gzip.compress(b"b"), ends=True).read, gzip.compress(b"a"))
+    assert [source.read(9), source.read(9), source.read(9)] == [b"a", b"b", b""]
+
+
+def test_a_compressed_stream_that_does_not_wait_is_no_cut_one() -> None:
+    """None from a non-blocking stream is an I/O error, told apart from an end."""
+    with pytest.raises(BlockingIOError):
+        Decompressed("gzip", lambda _size: None, gzip.compress(b"x")[:10]).read(9)
+
+
+@pytest.mark.parametrize(("kind", "compress"), KINDS)
 def test_a_bomb_is_taken_in_small_pieces(kind: str, compress: Compress) -> None:
     """Data that unpacks to a thousand times its size never stands in memory as a whole."""
     stream = io.BytesIO(compress(bytes(50_000_000)))

@@ -35,6 +35,13 @@ def test_packets_in_both_byte_orders(b: Blocks) -> None:
     assert (reader.truncated, reader.dropped) == (False, None)
 
 
+def test_a_length_on_the_wire_below_the_captured_one_is_raised() -> None:
+    """`length` is never below the bytes that are there, whatever the file says."""
+    data = LITTLE.section() + LITTLE.interface() + LITTLE.packet(b"packet", length=2)
+    (frame,) = frames(read_capture(io.BytesIO(data)))
+    assert (frame.data, frame.length) == (b"packet", 6)
+
+
 @pytest.mark.parametrize(
     ("options", "ticks", "time_ns"),
     [

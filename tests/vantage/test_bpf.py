@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import sys
@@ -43,6 +44,8 @@ WITH_OPTIONS = b"\x46" + UDP4[1:20] + b"\x01\x01\x01\x00" + UDP4[20:]
 DNS4 = synthesis.udp(IPV4[0], Endpoint(OTHER[1].host, 53), b"question")
 DNS6 = synthesis.udp(Endpoint(bytes(15) + b"\x09", 53), IPV6[0], b"answer")
 
+LAST = ethernet(synthesis.port_unreachable(*OTHER, b""))  # passes every filter
+
 READABLE = {
     "udp4": ethernet(UDP4),
     "udp6": ethernet(UDP6),
@@ -74,10 +77,13 @@ def passed(wire: Wire, frames: dict[str, bytes], **narrowing: object) -> set[str
     from h3probe.vantage.linux import PacketSource  # noqa: PLC0415 - Linux only
 
     source = PacketSource(interfaces=[socket.if_nametoindex(wire.far)], **narrowing)  # type: ignore[arg-type]
-    for frame in frames.values():
+    for frame in [*frames.values(), LAST]:
         wire.send(frame)
-    seen = []
-    while (packet := source.read()) is not None:
+    seen: list[bytes] = []
+    while not seen or seen[-1] != LAST:
+        assert select.select(source.sockets, [], [], 10)[0]
+        packet = source.read()
+        assert packet is not None
         seen.append(packet.data)
     source.close()
     return {name for name, frame in frames.items() if frame in seen}

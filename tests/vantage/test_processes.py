@@ -4,61 +4,24 @@ import os
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from h3probe.events import Endpoint, Process
+from h3probe.events import Endpoint
 from h3probe.vantage.processes import Processes, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from tests.vantage.conftest import StartChild
 
 LOOPBACK4 = bytes([127, 0, 0, 1])
 LOOPBACK6 = bytes(15) + b"\x01"
 
-# Opens a socket, prints its port, and lives until its standard input ends.
-CHILD = """
-import socket, sys
-{code}
-print(s.getsockname()[1], flush=True)
-sys.stdin.read()
-"""
 WILDCARD_UDP6 = "s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 0))"
 WILDCARD_UDP4 = "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('0.0.0.0', 0))"
-
-
-class Child:
-    """A child process with one socket."""
-
-    def __init__(self, code: str) -> None:
-        command = [sys.executable, "-c", CHILD.format(code=code)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        self.port = int(self.process.stdout.readline())
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def end(self) -> None:
-        """Let it end, and wait for that."""
-        self.process.communicate()
-
-
-@pytest.fixture
-def child() -> Iterator[Callable[[str], Child]]:
-    """Start children that are ended after the test."""
-    started: list[Child] = []
-
-    def start(code: str) -> Child:
-        started.append(Child(code))
-        return started[-1]
-
-    yield start
-    for each in started:
-        if each.process.poll() is None:
-            each.end()
 
 
 def owner_pid(processes: Processes, protocol: int, local: Endpoint) -> int | None:
@@ -67,7 +30,7 @@ def owner_pid(processes: Processes, protocol: int, local: Endpoint) -> int | Non
     return None if owner is None else owner.pid
 
 
-def test_wildcard_ipv6_socket_owns_both_families(child: Callable[[str], Child]) -> None:
+def test_wildcard_ipv6_socket_owns_both_families(child: StartChild) -> None:
     """A UDP socket bound to [::], as the JDK's are, is found by the IPv4 and the IPv6 address it sends from."""
     theirs = child(WILDCARD_UDP6)
     processes = Processes()
@@ -75,7 +38,7 @@ def test_wildcard_ipv6_socket_owns_both_families(child: Callable[[str], Child]) 
     assert owner_pid(processes, 17, Endpoint(LOOPBACK6, theirs.port)) == theirs.pid
 
 
-def test_wildcard_ipv4_socket_owns_no_ipv6(child: Callable[[str], Child]) -> None:
+def test_wildcard_ipv4_socket_owns_no_ipv6(child: StartChild) -> None:
     """A socket bound to 0.0.0.0 is found by IPv4 addresses alone."""
     theirs = child(WILDCARD_UDP4)
     processes = Processes()
@@ -83,7 +46,7 @@ def test_wildcard_ipv4_socket_owns_no_ipv6(child: Callable[[str], Child]) -> Non
     assert owner_pid(processes, 17, Endpoint(LOOPBACK6, theirs.port)) is None
 
 
-def test_name_of_the_owner(child: Callable[[str], Child]) -> None:
+def test_name_of_the_owner(child: StartChild) -> None:
     """The owner has its name."""
     theirs = child(WILDCARD_UDP6)
     owner = Processes().owner(17, Endpoint(LOOPBACK4, theirs.port))
@@ -91,7 +54,7 @@ def test_name_of_the_owner(child: Callable[[str], Child]) -> None:
     assert owner.name.startswith("python")
 
 
-def test_v4_mapped_tcp_connection(child: Callable[[str], Child]) -> None:
+def test_v4_mapped_tcp_connection(child: StartChild) -> None:
     """A TCP connection over IPv4 by an IPv6 socket, as the JDK's are, is found by its IPv4 address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -101,13 +64,13 @@ def test_v4_mapped_tcp_connection(child: Callable[[str], Child]) -> None:
         assert owner_pid(Processes(), 6, Endpoint(LOOPBACK4, theirs.port)) == theirs.pid
 
 
-def test_protocols_are_told_apart(child: Callable[[str], Child]) -> None:
+def test_protocols_are_told_apart(child: StartChild) -> None:
     """A UDP socket does not own the TCP port of the same number."""
     theirs = child(WILDCARD_UDP6)
     assert owner_pid(Processes(), 6, Endpoint(LOOPBACK4, theirs.port)) is None
 
 
-def test_exact_address_beats_wildcard(child: Callable[[str], Child]) -> None:
+def test_exact_address_beats_wildcard(child: StartChild) -> None:
     """Of two processes on one port, the one bound to the very address owns it, the other one the rest."""
     reuse = "s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)"
     wildcard = child(
@@ -121,7 +84,7 @@ def test_exact_address_beats_wildcard(child: Callable[[str], Child]) -> None:
     assert owner_pid(processes, 17, Endpoint(bytes([127, 0, 0, 2]), exact.port)) == wildcard.pid
 
 
-def test_connected_beats_unconnected(child: Callable[[str], Child]) -> None:
+def test_connected_beats_unconnected(child: StartChild) -> None:
     """Of two processes with the same address and port, the one with a peer owns it."""
     reuse = "s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)"
     opened = f"s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); {reuse}"
@@ -132,7 +95,7 @@ def test_connected_beats_unconnected(child: Callable[[str], Child]) -> None:
     assert owner_pid(Processes(), 17, Endpoint(LOOPBACK4, first.port)) == connected.pid
 
 
-def test_process_that_is_gone_is_remembered(child: Callable[[str], Child]) -> None:
+def test_process_that_is_gone_is_remembered(child: StartChild) -> None:
     """What a poll saw of a command is known after its end."""
     theirs = child(WILDCARD_UDP6)
     processes = Processes(theirs.pid)
@@ -141,7 +104,7 @@ def test_process_that_is_gone_is_remembered(child: Callable[[str], Child]) -> No
     assert owner_pid(processes, 17, Endpoint(LOOPBACK4, theirs.port)) == theirs.pid
 
 
-def test_grandchild_belongs_to_the_tree(child: Callable[[str], Child]) -> None:
+def test_grandchild_belongs_to_the_tree(child: StartChild) -> None:
     """A poll sees the sockets of what the command started, too."""
     grandchild = f"import socket, sys; {WILDCARD_UDP6}; print(s.getsockname()[1], flush=True); sys.stdin.read()"
     theirs = child(
@@ -160,7 +123,7 @@ def test_grandchild_belongs_to_the_tree(child: Callable[[str], Child]) -> None:
     assert {entry.process.pid for entries in processes._sockets.values() for entry in entries} == {grandchild_pid}
 
 
-def test_socket_that_was_reopened_by_another_process(child: Callable[[str], Child]) -> None:
+def test_socket_that_was_reopened_by_another_process(child: StartChild) -> None:
     """A port whose former owner is remembered belongs to the process that has it now."""
     former = child(WILDCARD_UDP6)
     processes = Processes(former.pid)
@@ -212,11 +175,8 @@ def test_full_scans_are_rationed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many sockets there are, no more than the limit are remembered."""
-    import psutil  # noqa: PLC0415 - only its tuples
-    from psutil._common import addr  # noqa: PLC0415 - the same
-
     opened = [
-        (os.getpid(), psutil._ntuples.sconn(3, 2, socket.SOCK_DGRAM, addr("127.0.0.1", port), (), "NONE", os.getpid()))
+        (os.getpid(), SimpleNamespace(type=socket.SOCK_DGRAM, laddr=("127.0.0.1", port), raddr=()))
         for port in range(1, 1001)
     ]
     monkeypatch.setattr("h3probe.vantage.processes._all_sockets", lambda: iter(opened))
@@ -246,11 +206,3 @@ def test_command_that_is_gone_already() -> None:
 def test_packed(text: str, expected: bytes) -> None:
     """Addresses are packed as on the wire: v4-mapped ones as IPv4, without a scope."""
     assert packed(text) == expected
-
-
-def test_process_is_the_shared_event() -> None:
-    """The answer is the type that events carry."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
-        mine.bind(("127.0.0.1", 0))
-        owner = Processes().owner(17, Endpoint(LOOPBACK4, mine.getsockname()[1]))
-    assert isinstance(owner, Process)

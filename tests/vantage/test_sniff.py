@@ -23,12 +23,25 @@ if TYPE_CHECKING:
 LOOPBACK = b"\x7f\0\0\x01"
 
 
-def drained(sniffer: Sniffer) -> list[Frame]:
-    """All frames that wait."""
+def drained(sniffer: Sniffer, packets: int) -> list[Frame]:
+    """All frames, once so many packets have passed the filter: an interface's far end takes a moment."""
     frames: list[Frame] = []
-    while events := sniffer.read():
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        complete = sniffer.statistics()[0] >= packets
+        events = sniffer.read()
         frames.extend(event for event in events if isinstance(event, Frame))
+        if complete and not events:
+            break
+    assert sniffer.statistics()[0] == packets
     return frames
+
+
+def wait_for(sniffer: Sniffer, packets: int) -> None:
+    """Wait until so many packets have passed the filter, and read none."""
+    deadline = time.monotonic() + 10
+    while sniffer.statistics()[0] < packets and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def send_datagram(payload: bytes) -> tuple[Endpoint, Endpoint]:
@@ -46,7 +59,7 @@ def test_datagram_on_loopback_is_seen_once() -> None:
     before = time.time_ns()
     with Sniffer() as sniffer:
         source, destination = send_datagram(b"payload")
-        (frame,) = drained(sniffer)
+        (frame,) = drained(sniffer, 1)
     assert frame.data[14:34][12:20] == LOOPBACK * 2
     assert frame.data[34:38] == source.port.to_bytes(2) + destination.port.to_bytes(2)
     assert frame.data[42:] == b"payload"
@@ -60,7 +73,7 @@ def test_refused_datagram_and_its_icmp_error() -> None:
     with Sniffer(["lo"]) as sniffer:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
             here.sendto(b"anyone?", ("127.0.0.1", 9))
-        frames = drained(sniffer)
+        frames = drained(sniffer, 2)
     assert [frame.data[23] for frame in frames] == [17, 1]
     assert frames[1].data[34:36] == b"\x03\x03"
 
@@ -71,7 +84,7 @@ def test_aggregate_of_64_kib_comes_whole() -> None:
     payload = os.urandom(65507)
     with Sniffer() as sniffer:
         send_datagram(payload)
-        (frame,) = drained(sniffer)
+        (frame,) = drained(sniffer, 1)
     assert frame.data[42:] == payload
 
 
@@ -83,14 +96,14 @@ def test_selectable_and_empty(wire: Wire) -> None:
         assert selector.select(timeout=0) == []
         wire.send(ethernet(UDP4))
         assert selector.select(timeout=5)
-        assert [frame.data for frame in drained(sniffer)] == [ethernet(UDP4)]
+        assert [frame.data for frame in drained(sniffer, 1)] == [ethernet(UDP4)]
 
 
 def test_one_packet_on_two_interfaces(wire: Wire) -> None:
     """A packet that leaves one interface and comes in at another one is given once, and counted as a duplicate."""
     with Sniffer() as sniffer:
         wire.send(ethernet(UDP4))
-        frames = drained(sniffer)
+        frames = drained(sniffer, 2)
         assert [(frame.data, frame.interface) for frame in frames] == [(ethernet(UDP4), wire.near)]
         assert sniffer.duplicates == 1
 
@@ -100,7 +113,7 @@ def test_retransmission_is_kept(wire: Wire) -> None:
     with Sniffer() as sniffer:
         for _ in range(2):
             wire.send(ethernet(UDP4))
-        assert len(drained(sniffer)) == 2
+        assert len(drained(sniffer, 4)) == 2
         assert sniffer.duplicates == 2
 
 
@@ -109,7 +122,7 @@ def test_vlan_tag_stands_where_it_was(wire: Wire) -> None:
     tagged = ethernet(UDP4)[:12] + b"\x81\x00\x20\x05\x08\x00" + UDP4
     with Sniffer([wire.far]) as sniffer:
         wire.send(tagged)
-        (frame,) = drained(sniffer)
+        (frame,) = drained(sniffer, 1)
     assert frame.data == tagged
     assert frame.length == len(tagged)
 
@@ -125,7 +138,7 @@ def test_tunnel_has_no_link_header() -> None:
         ip("link", "set", "tun0", "up")
         with Sniffer() as sniffer:
             device.write(UDP4)
-            (frame,) = drained(sniffer)
+            (frame,) = drained(sniffer, 1)
     assert (frame.link_type, frame.data, frame.interface) == (101, UDP4, "tun0")
 
 
@@ -134,7 +147,7 @@ def test_named_interface_alone(wire: Wire) -> None:
     with Sniffer([wire.far]) as sniffer:
         send_datagram(b"over loopback")
         wire.send(ethernet(UDP4))
-        assert [frame.interface for frame in drained(sniffer)] == [wire.far]
+        assert [frame.interface for frame in drained(sniffer, 1)] == [wire.far]
 
 
 @pytest.mark.usefixtures("own_network")
@@ -145,7 +158,7 @@ def test_interface_that_comes_later() -> None:
     with Sniffer() as sniffer:
         wire = Wire()
         wire.send(ethernet(UDP4))
-        assert [frame.data for frame in drained(sniffer)] == [ethernet(UDP4)]
+        assert [frame.data for frame in drained(sniffer, 2)] == [ethernet(UDP4)]
         wire.close()
 
 
@@ -155,8 +168,9 @@ def test_interface_that_goes_down(wire: Wire) -> None:
         ip("link", "set", wire.far, "down")
         assert sniffer.read() == []
         ip("link", "set", wire.far, "up")
+        wire.wait_until_up()
         wire.send(ethernet(UDP4))
-        assert [frame.data for frame in drained(sniffer)] == [ethernet(UDP4)]
+        assert [frame.data for frame in drained(sniffer, 1)] == [ethernet(UDP4)]
 
 
 def test_interface_that_is_made_anew(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +186,7 @@ def test_interface_that_is_made_anew(wire: Wire, monkeypatch: pytest.MonkeyPatch
         assert interfaces.by_name()[wire.far] != old
         sniffer.read()
         again.send(ethernet(UDP4))
-        assert [frame.data for frame in drained(sniffer)] == [ethernet(UDP4)]
+        assert [frame.data for frame in drained(sniffer, 1)] == [ethernet(UDP4)]
         again.close()
 
 
@@ -183,6 +197,7 @@ def test_losses_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with Sniffer() as sniffer:
         for _ in range(100):
             send_datagram(b"x" * 1000)
+        wait_for(sniffer, 100)
         events = sniffer.read() + sniffer.read()
         frames = [event for event in events if isinstance(event, Frame)]
         dropped = [event for event in events if isinstance(event, Dropped)]
@@ -199,6 +214,7 @@ def test_batch_and_shared_numbers() -> None:
     with Sniffer(numbers=numbers) as sniffer:
         for _ in range(5):
             send_datagram(b"x")
+        wait_for(sniffer, 5)
         assert [event.number for event in sniffer.read(3) if isinstance(event, Frame)] == [7, 8, 9]
         assert len(sniffer.read()) == 2
     assert next(numbers) == 12
@@ -211,7 +227,7 @@ def test_ports_narrow_live() -> None:
         send_datagram(b"not this")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
             here.sendto(b"this", ("127.0.0.1", 5353))
-        frames = drained(sniffer)
+        frames = drained(sniffer, 2)
     assert [frame.data[23] for frame in frames] == [17, 1]
 
 
@@ -245,7 +261,7 @@ def test_many_packets_in_order(wire: Wire) -> None:
     with Sniffer([wire.far]) as sniffer:
         for packet in packets:
             wire.send(ethernet(packet))
-        frames = drained(sniffer)
+        frames = drained(sniffer, 3000)
     assert [frame.data[14:] for frame in frames] == packets
     times = [frame.time_ns for frame in frames]
     assert times == sorted(times)

@@ -184,6 +184,29 @@ def test_names_are_escaped() -> None:
     assert parse_message(query).questions[0][0] == r"a\.b\\\032\255"
 
 
+def test_other_operations_have_no_answers() -> None:
+    """The sections of an UPDATE are no questions and no answers."""
+    update = _message(_record(A, bytes(4)), questions=(OWNER + struct.pack(">HH", 6, 1),), flags=0x2800)
+    assert parse_message(update) == DnsMessage(0xABCD, is_response=False, rcode=0, questions=(), answers=())
+
+
+def test_names_share_suffixes() -> None:
+    """Names that end in the same suffix, reached by pointers from different places, are each read in full."""
+    message = parse_message(
+        _message(
+            _record(CNAME, b"\x01a\xc0\x10", owner=b"\xc0\x0c"),
+            _record(CNAME, b"\x01b\xc0\x0c", owner=b"\xc0\x10"),
+            _record(CNAME, b"\xc0\x10", owner=b"\xc0\x18"),
+            questions=(b"\x03www\x07example\x03com\0" + struct.pack(">HH", A, 1),),
+        )
+    )
+    assert message.answers == (
+        AliasRecord("www.example.com", "a.example.com"),
+        AliasRecord("example.com", "b.www.example.com"),
+        AliasRecord("com", "example.com"),
+    )
+
+
 def test_root() -> None:
     """The root's name is a dot."""
     assert parse_message(_message(questions=(b"\0" + struct.pack(">HH", A, 1),))).questions == ((".", A),)
@@ -224,8 +247,14 @@ def test_chains_of_pointers_are_bounded(pointers: int, *, is_read: bool) -> None
 
 @pytest.mark.parametrize(
     "record",
-    [_record(A, bytes(3)), _record(AAAA, bytes(4)), _record(CNAME, OWNER + b"x"), _record(SVCB, b"\0\1\x03foo")],
-    ids=["short A", "short AAAA", "long CNAME", "cut target"],
+    [
+        _record(A, bytes(3)),
+        _record(AAAA, bytes(4)),
+        _record(CNAME, OWNER + b"x"),
+        _record(SVCB, b"\0\1\x03foo"),
+        _record(SVCB, b"\0\1\x03foo") + bytes(8),
+    ],
+    ids=["short A", "short AAAA", "long CNAME", "cut target", "target past its record"],
 )
 def test_malformed_records(record: bytes) -> None:
     """Records whose data do not fit their type are errors."""

@@ -98,6 +98,8 @@ def test_finds_the_ip_header(link_type: int, header: bytes, version: int, statio
     ("link_type", "data"),
     [
         (1, ethernet(bytes(28), 0x0806)),
+        (1, ethernet(b"\xaa\xaa\x03\0\0\x0c\x20\0" + PACKET4, 60)),
+        (107, b"\x18\x41\x03\x80\0\x80\xc2\0\7" + PACKET4),
         (1, ethernet(bytes.fromhex("42420300000000"), 38)),
         (1, ethernet(bytes.fromhex("0001013f00000000"), 0x8847)),
         (1, ethernet(bytes.fromhex("12000001003000210000"), 0x8864)),

@@ -66,7 +66,7 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
         summary = f"{attempt.server} answered after {after}, and the QUIC handshake did not finish"
     else:
         summary = f"The QUIC handshake with {attempt.server} began and did not finish"
-    waited = seconds(attempt.waited_ns(story.now_ns) / NS)
+    waited = seconds(attempt.stalled_ns / NS)
     signs = _signs(attempt)
     summary += f" in the {waited} seen after that ({initials(attempt)})"
     summary += f": {'; '.join(signs)}." if signs else "."
