@@ -38,7 +38,7 @@ Output = AnyRecord | object
 KEPT_CONNECTIONS = 50_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Filters:
     """What is to be reported; None lets everything through.
 
@@ -57,6 +57,15 @@ class Filters:
         if self.ports is not None and connection.server.port not in self.ports:
             return False
         return self.wanted is None or self.wanted(connection)
+
+    def names(self, connection: Connection) -> bool:
+        """Whether a connection may be to one of the origins: by its name, or by its address while it has none."""
+        if self.origins is None:
+            return True
+        hello = connection.hello
+        host = hello.sni.lower() if hello is not None and hello.sni else connection.server.address
+        port = connection.server.port
+        return not {host, f"{host}:{port}", f"[{host}]:{port}"}.isdisjoint(self.origins) or hello is None
 
     def story(self, story: Story) -> bool:
         """Whether a story is to be reported."""
@@ -92,6 +101,7 @@ class Engine:
     dropped: Counter[str] = field(default_factory=Counter)
     _builder: RecordBuilder = field(init=False)
     _kept: BoundedTable[str, Connection] = field(default_factory=lambda: BoundedTable(KEPT_CONNECTIONS))
+    _opened: list[Connection] = field(default_factory=list)
     _first: Mark | None = None
     _announced: bool = False
     _problem: bool = False
@@ -138,13 +148,38 @@ class Engine:
         )
         return self._counted([record])
 
+    def advance(self, now_ns: int) -> list[AnyRecord]:
+        """Let time pass without a packet; return the records that are settled by it.
+
+        Args:
+            now_ns: The time now, by the clock that stamps the packets.
+        """
+        if self.tracker.clock.start_ns is None:
+            return []
+        self.tracker.clock.see(now_ns)
+        self.tracker.sweep(now_ns)
+        return self._collect(self.tracker.take())
+
+    def connection(self, connection_id: str | None) -> Connection | None:
+        """Return a connection by its id, None when it is not kept."""
+        return self._kept.get(connection_id or "")
+
+    def take_opened(self) -> list[Connection]:
+        """Return the connections that are new since the last call."""
+        opened, self._opened = self._opened, []
+        return opened
+
     def take_moments(self) -> list[Moment]:
-        """Return what happened since the last call, for the live timeline."""
-        moments = self.tracker.timeline.take()
-        if self.filters.ports is None and self.filters.wanted is None and self.filters.origins is None:
-            return moments
-        hidden = {c.id for c in self._kept if not self.filters.connection(c)}
-        return [m for m in moments if m.connection not in hidden]
+        """Return what happened since the last call, for the timeline."""
+        return [m for m in self.tracker.timeline.take() if self._shown(m)]
+
+    def _shown(self, moment: Moment) -> bool:
+        connection = self.connection(moment.connection)
+        if connection is None:
+            return True
+        if self.filters.ports is not None and connection.server.port not in self.filters.ports:
+            return False
+        return self.filters.origins is None or self.filters.names(connection)
 
     def finish(self, *, truncated: bool = False, dropped: int | None = None) -> list[AnyRecord]:
         """Settle everything; return what was still to be said, the verdicts and the summary.
@@ -161,6 +196,7 @@ class Engine:
     def _collect(self, progress: Progress) -> list[AnyRecord]:
         for connection in progress.opened:
             self._kept.put(connection.id, connection)
+            self._opened.append(connection)
         records: list[AnyRecord] = []
         for sighting in progress.dns:
             records.append(self._builder.dns(sighting))

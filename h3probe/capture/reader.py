@@ -19,7 +19,7 @@ MAX_BLOCK = 16 * 1024 * 1024
 """The largest record that is believed, bytes; the largest packet of any link type that h3probe reads is 256 KiB."""
 
 MAX_KEPT = 16 * 1024 * 1024
-"""The most bytes of comments, and of secrets, that are kept of one capture."""
+"""The most bytes of comments and secrets, taken together, that are kept of one capture."""
 
 MAX_DECLARED = 64
 """The most different link types, and snaplens, that are kept of one capture."""
@@ -35,7 +35,7 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         format: `pcap` or `pcapng`.
         compression: `gzip`, `zstd`, `xz` or `bzip2`; None where there is none.
         link_types: The LINKTYPE_ numbers declared so far, each once, in order.
-        snaplens: The limits on captured bytes declared so far, each once, in order; no limit is left out.
+        snaplens: The limits on captured bytes declared so far, each once, in order; 0 (no limit) is left out.
         truncated: Whether it could not be read to its end: it stops in mid-packet, or damage stopped the reading.
         dropped: Packets that the recording program says it lost; None if it does not say.
         comments: (frame number, text), with frame number 0 for a comment on the file or an interface.
@@ -80,9 +80,10 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
 
     def _declare(self, link_type: int, snaplen: int) -> None:
         """Note an interface's link type, and its limit on captured bytes (0 for none)."""
-        for value, known in ((link_type, self.link_types), (snaplen, self.snaplens)):
-            if value not in known and len(known) < MAX_DECLARED and (value or known is self.link_types):
-                known.append(value)
+        if link_type not in self.link_types and len(self.link_types) < MAX_DECLARED:
+            self.link_types.append(link_type)
+        if snaplen and snaplen not in self.snaplens and len(self.snaplens) < MAX_DECLARED:
+            self.snaplens.append(snaplen)
 
     def _stop(self, reason: str) -> Unreadable:
         """The event for damage that ends the reading."""

@@ -1,16 +1,19 @@
-"""`h3probe demo`: eight scenarios on loopback, watched and explained."""
+"""`h3probe demo`: scenarios on loopback, watched and explained."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from h3probe.run.stop import Stop
+
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from h3probe.lab.demo import Played
     from h3probe.lab.java import JavaRuntime
     from h3probe.lab.scenario import Scenario
@@ -48,7 +51,21 @@ def demo(*, java_path: str | None, as_json: bool) -> int:
     # The relay's sockets are watched with `add_reader`, which Windows' own kind of loop does not have.
     factory = asyncio.SelectorEventLoop if sys.platform == "win32" else None
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(_play_all(scenarios, java, as_json=as_json))
+        return runner.run(_until_stopped(_play_all(scenarios, java, as_json=as_json)))
+
+
+async def _until_stopped(play: Coroutine[Any, Any, int]) -> int:
+    """Its exit status, or a shell's for the signal that ended it."""
+    with Stop() as stop:
+        playing = asyncio.create_task(play)
+        signalled = asyncio.create_task(asyncio.get_running_loop().sock_recv(stop.wake, 1))
+        await asyncio.wait({playing, signalled}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (playing, signalled):
+            task.cancel()
+        try:
+            return await playing
+        except asyncio.CancelledError:
+            return 128 + (stop.requested or 0)
 
 
 async def _play_all(scenarios: list[Scenario], java: JavaRuntime | None, *, as_json: bool) -> int:
@@ -57,8 +74,6 @@ async def _play_all(scenarios: list[Scenario], java: JavaRuntime | None, *, as_j
     from h3probe.show.console import Console  # noqa: PLC0415 - loaded when asked for
     from h3probe.show.ndjson import NdjsonWriter  # noqa: PLC0415 - the same
 
-    # SIGTERM ends it as Ctrl-C does: the first one in order, the second one at once.
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
     console = None if as_json else Console(sys.stdout)
     writer = NdjsonWriter(sys.stdout)
     played: list[Played] = []

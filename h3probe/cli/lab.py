@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from h3probe.cli import nearest
 from h3probe.errors import UserError
+from h3probe.run.stop import Stop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,11 +72,11 @@ def up(name: str | None, port: int | None, delay: int | None) -> None:
 
 
 async def _serve(specs: dict[str, ServerSpec], authority: Authority, port: int | None) -> None:
-    stop = _stop_on_signal()
-    async with AsyncExitStack() as stack:
-        servers = await _start(stack, specs, authority, port)
-        _tell(servers, authority)
-        await stop.wait()
+    with Stop() as stop:
+        async with AsyncExitStack() as stack:
+            servers = await _start(stack, specs, authority, port)
+            _tell(servers, authority)
+            await asyncio.get_running_loop().sock_recv(stop.wake, 1)
 
 
 async def _start(
@@ -111,20 +111,6 @@ async def _start_from(
         servers[name] = await stack.enter_async_context(running(spec, authority, port=port, quic_port=port + 1))
         port += 2 if spec.other_port else 1
     return servers
-
-
-def _stop_on_signal() -> asyncio.Event:
-    """An event that the first SIGINT or SIGTERM sets; the second one ends the process at once."""
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-
-    def handle(number: int, _frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        loop.call_soon_threadsafe(stop.set)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, handle)
-    return stop
 
 
 def _tell(servers: dict[str, Server], authority: Authority) -> None:

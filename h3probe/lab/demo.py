@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from h3probe.engine import Engine
-from h3probe.lab.client import Client, Policy
+from h3probe.lab.client import Client, Policy, Timeouts
 from h3probe.lab.connect_proxy import connect_proxy
 from h3probe.lab.java import run_probe
 from h3probe.lab.servers import running
@@ -110,7 +110,8 @@ async def _run_client(
         return await run_probe(java, scenario, authority, url, proxy_port=proxy_port, told=told)
     outcomes = []
     proxy = ("127.0.0.1", relay_port) if scenario.proxy else None
-    async with Client(Policy(scenario.policy), authority.ca_file, proxy=proxy) as client:
+    timeouts = Timeouts(advertised=scenario.timeout) if scenario.timeout is not None else Timeouts()
+    async with Client(Policy(scenario.policy), authority.ca_file, proxy=proxy, timeouts=timeouts) as client:
         for number in range(1, scenario.requests + 1):
             outcomes.append(await client.get(url))
             if number == scenario.dropped_after:

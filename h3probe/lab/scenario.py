@@ -80,6 +80,7 @@ class Scenario:
         dropped_after: The request after which the client's idle connections end, and UDP is dropped; 0 for never.
         policy: The built-in client's policy.
         requests: How many it sends, one after the other.
+        timeout: Seconds that it waits for an alternative, or with no other choice; None for the client's own default.
         proxy: Whether they go through a CONNECT proxy.
         expect: What should come of it.
         java: The same for Java.
@@ -93,6 +94,7 @@ class Scenario:
     dropped_after: int
     policy: PolicyName
     requests: int
+    timeout: float | None
     proxy: bool
     expect: Expectation
     java: Java
@@ -136,6 +138,7 @@ def parse_scenario(name: str, text: str) -> Scenario:
         dropped_after=network.number("dropped_after", 0, most=requests - 1, least=0),
         policy=cast("PolicyName", client.choice("policy", get_args(PolicyName)) or "no-opt-in"),
         requests=requests,
+        timeout=client.number("timeout_ms", 0, most=10_000, least=0) / 1000 or None,
         proxy=client.flag("proxy"),
         expect=expect,
         java=Java(

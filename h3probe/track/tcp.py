@@ -103,6 +103,11 @@ class TcpConnection:
     transport: Literal["tcp"] = "tcp"
 
     @property
+    def undecided(self) -> bool:
+        """Whether its first bytes do not tell yet what it carries."""
+        return self.tls is None and self.tunnels is None and not self.plain
+
+    @property
     def hello(self) -> ClientHello | None:
         """The ClientHello."""
         return self.tls.hello if self.tls is not None else None

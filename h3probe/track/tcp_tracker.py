@@ -68,6 +68,10 @@ class TcpTracker:
         """How many connections had to leave."""
         return self._table.evicted
 
+    def find(self, source: Endpoint, destination: Endpoint) -> TcpConnection | None:
+        """Return the connection between two endpoints, whichever is the client."""
+        return self._table.get(_key(source, destination))
+
     def forget(self, connection: TcpConnection) -> None:
         """Let go of a settled connection."""
         key = _key(connection.client, connection.server)

@@ -16,7 +16,7 @@ from h3probe.track.timeline import Timeline
 from h3probe.wire.packet import IcmpError, PacketDecoder, TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:
-    from h3probe.events import Frame, Process, SocketOwner
+    from h3probe.events import Frame, SocketOwner
     from h3probe.track.names import DnsSighting
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
@@ -57,7 +57,16 @@ class Progress:
 
 
 class Tracker:
-    """Decodes frames and follows the connections in them; bounded in memory, without a clock of its own."""
+    """Decodes frames and follows the connections in them; bounded in memory, without a clock of its own.
+
+    Attributes:
+        clock: The capture's time.
+        timeline: Lines for people.
+        decoder: Holds the counts of what could not be decoded.
+        names: What DNS said.
+        packets: Frames taken.
+        fact: What the latest frame was.
+    """
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -65,6 +74,7 @@ class Tracker:
         self.decoder = PacketDecoder()
         self.names = Names()
         self.packets = 0
+        self.fact: UdpDatagram | TcpSegment | IcmpError | None = None
         self._progress = Progress()
         self._alive: dict[str, Connection] = {}
         self._icmp_seen: BoundedTable[str, int] = BoundedTable(4096)
@@ -90,7 +100,7 @@ class Tracker:
         """Take one frame."""
         self.packets += 1
         self.clock.see(frame.time_ns)
-        fact = self.decoder.decode(frame)
+        self.fact = fact = self.decoder.decode(frame)
         if isinstance(fact, UdpDatagram):
             self._udp(fact)
         elif isinstance(fact, TcpSegment):
@@ -105,12 +115,6 @@ class Tracker:
         for connection in self._alive.values():
             if connection.client == owner.local and (connection.transport == "tcp") == (owner.protocol == TCP):
                 connection.process = owner.process
-
-    def give_process(self, connection_id: str, process: Process) -> None:
-        """Name the process of one connection."""
-        connection = self._alive.get(connection_id)
-        if connection is not None:
-            connection.process = process
 
     def sweep(self, now_ns: int) -> None:
         """Settle the connections of which nothing more is expected."""

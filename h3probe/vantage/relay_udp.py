@@ -105,7 +105,10 @@ class UdpForwarder:
         self._loop = asyncio.get_running_loop()
         self._targets, self._emit, self._impairment = targets, emit, impairment
         self._limit = limit
-        self._random = random.Random(impairment.seed)  # noqa: S311 - which datagrams are lost is no secret
+        # One for each direction, so that how the two interleave does not change which datagrams are lost.
+        seed = random.getrandbits(32) if impairment.seed is None else impairment.seed
+        self._luck_there = random.Random(seed)  # noqa: S311 - which datagrams are lost is no secret
+        self._luck_back = random.Random(seed + 1)  # noqa: S311 - the same
         self._clients: OrderedDict[SocketAddress, _Client] = OrderedDict()  # the least recently used first
         self._delayed: deque[tuple[float, _Client, bytes]] = deque()
         self._delay_timer: asyncio.TimerHandle | None = None
@@ -149,7 +152,7 @@ class UdpForwarder:
         self._emit(client.last_packet, moment)
         if self._impairment.refuse_udp:
             self._refuse(client)
-        elif not self._impairment.drop_udp and not self._is_lost():
+        elif not self._impairment.drop_udp and not self._is_lost(self._luck_there):
             if not client.answered and len(client.unanswered) < _KEPT_UNANSWERED:
                 client.unanswered.append(data)
             self._pass_on(client, data)
@@ -222,7 +225,7 @@ class UdpForwarder:
         if not client.answered:
             client.answered, self._targets.preferred = True, client.target
             client.unanswered.clear()
-        if self._is_lost():
+        if self._is_lost(self._luck_back):
             return
         if self._impairment.delay_quic_s <= 0:
             self._answer(client, data)
@@ -254,8 +257,8 @@ class UdpForwarder:
             self._answer(client, data)
         self._wait_for_delayed()
 
-    def _is_lost(self) -> bool:
-        return self._impairment.loss > 0 and self._random.random() < self._impairment.loss
+    def _is_lost(self, luck: random.Random) -> bool:
+        return self._impairment.loss > 0 and luck.random() < self._impairment.loss
 
     def _refused(self, client: _Client) -> None:
         """The target's host has no such port: try its other addresses, and pass the refusal on when all have it."""

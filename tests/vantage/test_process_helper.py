@@ -100,7 +100,8 @@ def test_goes_on_without_a_helper(helper: ProcessesHelper) -> None:
 def test_has_no_file_but_its_pair() -> None:
     """The helper keeps none of the files that were open, a packet socket among them."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened, ProcessesHelper() as helper:
-        helper.owner(17, Endpoint(LOOPBACK4, 1), timeout=0.05)
+        opened.bind(("127.0.0.1", 0))
+        assert helper.owner(17, Endpoint(LOOPBACK4, opened.getsockname()[1]), timeout=10) is not None
         inode = os.fstat(opened.fileno()).st_ino
         theirs = {path.readlink().name for path in Path(f"/proc/{helper._pid}/fd").iterdir()}
         assert f"socket:[{inode}]" not in theirs

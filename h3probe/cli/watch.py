@@ -1,0 +1,119 @@
+"""`h3probe watch`: the engine on live traffic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from h3probe.cli.options import output_options
+
+if TYPE_CHECKING:
+    from h3probe.run.output import Output
+    from h3probe.run.recorder import Recorder
+
+EPILOG = """\b
+Examples:
+  sudo h3probe watch -- java -jar app.jar
+  sudo h3probe watch -i eth0 --for 60 --origin example.org
+  sudo h3probe watch -w trace.pcapng --json -- curl --http3 https://example.org/
+  h3probe watch --relay 8443=example.org:443 -- curl --http3 https://localhost:8443/
+
+\b
+Exit status: the command's own (with --exit-code findings, and without a
+command: 0 no problem, 1 a problem was found); 2 wrong usage.
+"""
+
+
+@click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": False})
+@click.option("-i", "--interface", "interfaces", metavar="IFACE", multiple=True,
+              help="Watch this interface (repeatable); all of them by default.")  # fmt: skip
+@click.option("--relay", "relays", metavar="[HOST:]PORT=HOST:PORT", multiple=True,
+              help="Forward TCP and UDP from a local port instead of sniffing (repeatable); needs no privileges.")  # fmt: skip
+@click.option("--for", "seconds", metavar="SECONDS", type=click.FloatRange(min=0.0, min_open=True),
+              help="End after this time.")  # fmt: skip
+@click.option("--pid", type=click.IntRange(min=1), help="Only the traffic of a process that already runs, and its children.")
+@click.option("-w", "--write", "write", metavar="FILE", help="Write a pcapng file while watching.")
+@click.option("--full", is_flag=True, help="With -w: keep payload too, not handshakes and headers alone.")
+@click.option("--force", is_flag=True, help="With -w: replace a file that holds something.")
+@output_options
+@click.option("--exit-code", type=click.Choice(["command", "findings"]), default="command",
+              help="What the exit status tells when a command was run.")  # fmt: skip
+@click.argument("command", nargs=-1, metavar="[-- COMMAND ARGS...]", type=click.UNPROCESSED)
+@click.pass_context
+def watch(  # noqa: PLR0913 - one parameter per option
+    ctx: click.Context,
+    *,
+    interfaces: tuple[str, ...],
+    relays: tuple[str, ...],
+    seconds: float | None,
+    pid: int | None,
+    write: str | None,
+    full: bool,
+    force: bool,
+    as_json: bool,
+    origins: tuple[str, ...],
+    ports: tuple[int, ...],
+    exit_code: str,
+    command: tuple[str, ...],
+) -> None:
+    """Watch live traffic and say which HTTP version is used, and why not HTTP/3.
+
+    Without a command it watches everything until Ctrl-C. With one it runs it, watches while it lives, and reports its
+    traffic alone. Sniffing needs root or CAP_NET_RAW; --relay needs nothing.
+    """
+    from h3probe.engine import Engine, Filters  # noqa: PLC0415 - the decoders load here
+    from h3probe.run.output import make_output  # noqa: PLC0415
+    from h3probe.run.sniffing import Plan, sniff  # noqa: PLC0415
+
+    if relays and interfaces:
+        raise click.UsageError("--relay and --interface exclude each other: a relay sees what passes through it")
+    if pid is not None and command:
+        raise click.UsageError("--pid and a command exclude each other")
+    _check_pid(pid)
+    filters = Filters(origins=frozenset(o.lower() for o in origins) or None, ports=frozenset(ports) or None)
+    output = make_output(as_json=as_json)
+    plan = Plan(interfaces, seconds, command, pid)
+
+    def make_recorder() -> Recorder | None:
+        return _recorder(write, output, full=full, force=force)
+
+    if relays:
+        from h3probe.run.relaying import relay  # noqa: PLC0415
+        from h3probe.vantage.relay import parse_relay  # noqa: PLC0415
+
+        specs = [parse_relay(text) for text in relays]
+        engine = Engine(", ".join(relays), "relay", filters)
+        ended = relay(plan, specs, engine, output, make_recorder)
+    else:
+        names = ", ".join(interfaces) or "all interfaces"
+        engine = Engine(names, "live", filters)
+        ended = sniff(plan, engine, output, make_recorder, lambda _: output.note(_watching(names, plan)))
+    if ended.command is not None and exit_code == "command":
+        ctx.exit(ended.command)
+    ctx.exit(engine.exit_status)
+
+
+def _watching(names: str, plan: object) -> str:
+    command = getattr(plan, "command", ())
+    what = f"while {command[0]} runs" if command else "Ctrl-C ends"
+    return f"watching {names}; {what}"
+
+
+def _check_pid(pid: int | None) -> None:
+    if pid is None:
+        return
+    import psutil  # noqa: PLC0415 - only where it is used
+
+    from h3probe.errors import UserError  # noqa: PLC0415
+
+    if not psutil.pid_exists(pid):
+        raise UserError(f"there is no process {pid}")
+
+
+def _recorder(path: str | None, output: Output, *, full: bool, force: bool) -> Recorder | None:
+    if path is None:
+        return None
+    from h3probe.run.recorder import Recorder  # noqa: PLC0415
+
+    return Recorder(path, output, full=full, force=force)

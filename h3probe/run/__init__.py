@@ -1,0 +1,1 @@
+"""Runs: a vantage point, the engine and the output, wired together."""

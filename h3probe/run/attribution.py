@@ -1,0 +1,127 @@
+"""Whose connections these are: asks for the owner of each client socket, a few times while it is open."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from h3probe.events import Process
+from h3probe.track.tracker import TCP, UDP
+
+if TYPE_CHECKING:
+    from h3probe.events import Endpoint, SocketOwner
+    from h3probe.track.tracker import Connection
+
+# When a new connection's owner is asked for: at once, and again while the socket may still be open.
+RETRIES_S = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+# How long a line of the timeline waits for its process's name.
+PATIENCE_S = 0.25
+PENDING_LIMIT = 4096
+
+
+class Owners(Protocol):
+    """Who can be asked; answers come later."""
+
+    def ask(self, protocol: int, local: Endpoint) -> None:
+        """Ask for the owner of a local socket."""
+
+    def answers(self) -> list[SocketOwner]:
+        """Return the owners found since the last call."""
+
+
+@dataclass(slots=True)
+class _Question:
+    connection: Connection
+    asked: int = 0
+    due: float = 0.0
+    began: float = field(default_factory=time.monotonic)
+
+
+class Attribution:
+    """Names the processes behind connections.
+
+    Args:
+        owners: Who can be asked.
+        root_pid: Only this process and its descendants are wanted; None wants everyone.
+        local: This host's addresses, packed; what does not start at one of them is nobody's here.
+    """
+
+    def __init__(self, owners: Owners, root_pid: int | None, local: frozenset[bytes]) -> None:
+        self._owners = owners
+        self._root = root_pid
+        self._local = local
+        self._family: dict[int, bool] = {} if root_pid is None else {root_pid: True}
+        self._open: dict[str, _Question] = {}
+
+    def opened(self, connection: Connection) -> None:
+        """A connection is new: ask whose it is."""
+        if len(self._open) < PENDING_LIMIT and self.is_local(connection):
+            self._open[connection.id] = _Question(connection)
+
+    def is_local(self, connection: Connection) -> bool:
+        """Whether a connection starts on this host."""
+        return connection.client.is_loopback or connection.client.host in self._local
+
+    def poll(self) -> None:
+        """Ask what is due, and take the answers."""
+        now = time.monotonic()
+        for question in list(self._open.values()):
+            if question.connection.process is not None or question.asked >= len(RETRIES_S):
+                del self._open[question.connection.id]
+            elif question.began + RETRIES_S[question.asked] <= now:
+                question.asked += 1
+                protocol = TCP if question.connection.transport == "tcp" else UDP
+                self._owners.ask(protocol, question.connection.client)
+        for owner in self._owners.answers():
+            for question in self._open.values():
+                connection = question.connection
+                if connection.client == owner.local and (connection.transport == "tcp") == (owner.protocol == TCP):
+                    connection.process = owner.process
+                    self._in_family(owner.process)
+
+    def waiting(self, connection_id: str | None) -> bool:
+        """Whether a connection's owner may still become known soon."""
+        question = self._open.get(connection_id or "")
+        if question is None or question.connection.process is not None:
+            return False
+        return time.monotonic() - question.began < PATIENCE_S
+
+    def wanted(self, connection: Connection) -> bool:
+        """Whether a connection is to be reported: one of the command's, or of nobody that could be named."""
+        if self._root is None:
+            return True
+        if connection.process is not None:
+            return self._in_family(connection.process)
+        return self.is_local(connection)
+
+    def _in_family(self, process: Process) -> bool:
+        """Whether a process is the command or descends from it; remembered, since processes end."""
+        if self._root is None:
+            return True
+        known = self._family.get(process.pid)
+        if known is None:
+            known = self._family[process.pid] = self._descends(process.pid)
+        return known
+
+    def _descends(self, pid: int) -> bool:
+        import psutil  # noqa: PLC0415 - loaded when a process is looked for
+
+        try:
+            return any(self._family.get(parent.pid, False) for parent in psutil.Process(pid).parents())
+        except psutil.Error:
+            return False
+
+
+def local_addresses() -> frozenset[bytes]:
+    """Return this host's addresses, packed."""
+    import socket  # noqa: PLC0415
+
+    import psutil  # noqa: PLC0415 - loaded when a process is looked for
+
+    found = set()
+    for addresses in psutil.net_if_addrs().values():
+        for address in addresses:
+            if address.family in (socket.AF_INET, socket.AF_INET6):
+                found.add(socket.inet_pton(address.family, address.address.partition("%")[0]))
+    return frozenset(found)

@@ -1,0 +1,129 @@
+"""A run behind relays: no privileges, bytes untouched."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from h3probe.run.attribution import Attribution, local_addresses
+from h3probe.run.session import TICK_S, Session
+from h3probe.run.sniffing import LINGER_S, Ended, Plan
+from h3probe.run.stop import Stop
+from h3probe.vantage.command import Command
+from h3probe.vantage.processes import Processes
+from h3probe.vantage.relay import Relay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from h3probe.engine import Engine
+    from h3probe.events import Endpoint, SocketOwner
+    from h3probe.run.output import Output
+    from h3probe.run.recorder import Recorder
+    from h3probe.vantage.relay import RelaySpec
+
+
+class DirectOwners:
+    """Answers questions about sockets at once, for a run that needs no helper: it sees its own user's processes."""
+
+    def __init__(self, root_pid: int | None) -> None:
+        self._processes = Processes(root_pid)
+        self._found: list[SocketOwner] = []
+
+    def watch(self, root_pid: int) -> None:
+        """Look at this process's tree first."""
+        self._processes.watch(root_pid)
+
+    def ask(self, protocol: int, local: Endpoint) -> None:
+        """Look for a socket's owner."""
+        from h3probe.events import SocketOwner  # noqa: PLC0415
+
+        process = self._processes.owner(protocol, local)
+        if process is not None:
+            self._found.append(SocketOwner(time.time_ns(), protocol, local, process))
+
+    def answers(self) -> list[SocketOwner]:
+        """Return what was found."""
+        found, self._found = self._found, []
+        return found
+
+
+def relay(
+    plan: Plan,
+    specs: Sequence[RelaySpec],
+    engine: Engine,
+    output: Output,
+    make_recorder: Callable[[], Recorder | None],
+) -> Ended:
+    """Forward until the plan's end, and watch what passes.
+
+    Raises:
+        UserError: A port is in use, a target has no address, there is no such command.
+    """
+    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        return runner.run(_relay(plan, specs, engine, output, make_recorder))
+
+
+async def _relay(
+    plan: Plan,
+    specs: Sequence[RelaySpec],
+    engine: Engine,
+    output: Output,
+    make_recorder: Callable[[], Recorder | None],
+) -> Ended:
+    command: Command | None = None
+    owners = DirectOwners(plan.pid)
+    numbers = itertools.count(1)
+    with Stop(lambda number: command.forward(number) if command is not None else None) as stop:
+        async with AsyncExitStack() as stack:
+            session: Session | None = None
+            relays = [
+                await stack.enter_async_context(
+                    Relay(spec, lambda frame: session.events([frame]) if session is not None else None, numbers=numbers)
+                )
+                for spec in specs
+            ]
+            for spec, each in zip(specs, relays, strict=True):
+                _announce(output, spec, each)
+            if plan.command:
+                command = Command(plan.command)
+                owners.watch(command.pid)
+            root = command.pid if command is not None else plan.pid
+            attribution = Attribution(owners, root, local_addresses())
+            engine.filters.wanted = attribution.wanted
+            session = Session(engine, output, attribution, make_recorder())
+            status = await _wait(plan, command, stop, session)
+        session.finish(dropped=0)
+        undelivered = sum(each.undelivered for each in relays)
+        if undelivered:
+            output.note(f"{undelivered} datagrams could not be passed on")
+        return Ended(status, stop.requested)
+
+
+def _announce(output: Output, spec: RelaySpec, relay: Relay) -> None:
+    where = " and ".join(str(address) for address in relay.addresses)
+    output.note(f"relaying TCP and UDP on {where} to {spec.target_host}:{spec.target_port}; Ctrl-C ends")
+    if relay.is_exposed:
+        output.note(f"warning: {where} can be reached from other hosts, and the relay lets anyone through")
+
+
+async def _wait(plan: Plan, command: Command | None, stop: Stop, session: Session) -> int | None:
+    deadline = None if plan.seconds is None else time.monotonic() + plan.seconds
+    while True:
+        await asyncio.sleep(TICK_S)
+        session.tick()
+        if command is not None:
+            status = command.poll()
+            if status is not None:
+                await asyncio.sleep(LINGER_S)
+                return status
+        elif stop.requested is not None:
+            return None
+        if deadline is not None and time.monotonic() >= deadline:
+            if command is None:
+                return None
+            command.forward(15)
+            return command.wait(2.0)

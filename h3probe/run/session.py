@@ -1,0 +1,99 @@
+"""One live run: events in, lines and records out, a capture file beside them."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from h3probe.events import Frame
+from h3probe.track.timeline import process_info
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from h3probe.engine import Engine
+    from h3probe.events import Event
+    from h3probe.records import Moment
+    from h3probe.run.attribution import Attribution
+    from h3probe.run.output import Output
+    from h3probe.run.recorder import Recorder
+
+# How often what is quiet is looked at.
+TICK_S = 0.02
+SETTLE_S = 1.0
+
+
+class Session:
+    """Joins the engine with what surrounds it while a run goes on.
+
+    Args:
+        engine: Explains.
+        output: Shows.
+        attribution: Names processes; None where that is not possible.
+        recorder: Writes the capture file; None without `-w`.
+    """
+
+    def __init__(
+        self, engine: Engine, output: Output, attribution: Attribution | None, recorder: Recorder | None
+    ) -> None:
+        self.engine = engine
+        self.output = output
+        self._attribution = attribution
+        self._recorder = recorder
+        self._lines: deque[Moment] = deque()
+        self._settled_at = time.monotonic()
+
+    def events(self, events: Iterable[Event]) -> None:
+        """Take events, in order."""
+        for event in events:
+            records = self.engine.feed(event)
+            if isinstance(event, Frame) and self._recorder is not None:
+                self._recorder.frame(event, self.engine.tracker)
+            if records:
+                self.output.records(records)
+        if self._attribution is not None:
+            for connection in self.engine.take_opened():
+                self._attribution.opened(connection)
+        self._show()
+
+    def tick(self) -> None:
+        """Let time pass: to be called every `TICK_S` or so."""
+        if self._attribution is not None:
+            self._attribution.poll()
+        if self._recorder is not None:
+            self._recorder.flush_if_due()
+        now = time.monotonic()
+        if now - self._settled_at >= SETTLE_S:
+            self._settled_at = now
+            self.output.records(self.engine.advance(time.time_ns()))
+        self._show()
+
+    def finish(self, *, dropped: int | None) -> None:
+        """End the run: settle, conclude, close the file."""
+        if self._attribution is not None:
+            self._attribution.poll()
+        self._show(final=True)
+        self.output.records(self.engine.advance(time.time_ns()))
+        self._show(final=True)
+        self.output.records(self.engine.finish(dropped=dropped))
+        if self._recorder is not None:
+            self._recorder.close(dropped)
+            self.output.note(self._recorder.summary)
+        self.output.close()
+
+    def _show(self, *, final: bool = False) -> None:
+        """Print lines in order; one whose process may still become known holds the ones after it, briefly."""
+        self._lines.extend(self.engine.take_moments())
+        while self._lines:
+            moment = self._lines[0]
+            if self._attribution is not None and not final and self._attribution.waiting(moment.connection):
+                return
+            self._lines.popleft()
+            connection = self.engine.connection(moment.connection)
+            if connection is not None:
+                if not self.engine.filters.connection(connection):
+                    continue
+                moment = replace(moment, process=process_info(connection.process))
+            self.output.moments([moment])

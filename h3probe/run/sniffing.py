@@ -1,0 +1,143 @@
+"""A run on interfaces: the sniffer, the command under watch, and an end that loses nothing."""
+
+from __future__ import annotations
+
+import selectors
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from h3probe.run.attribution import Attribution, local_addresses
+from h3probe.run.session import TICK_S, Session
+from h3probe.run.stop import Stop
+from h3probe.vantage import privileges
+from h3probe.vantage.command import Command
+from h3probe.vantage.process_helper import ProcessesHelper
+from h3probe.vantage.sniff import Sniffer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from h3probe.engine import Engine
+    from h3probe.run.output import Output
+    from h3probe.run.recorder import Recorder
+
+# After a command has ended, packets of its connections still come: the FINs of its sockets, the answers to them.
+LINGER_S = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended.
+
+    Attributes:
+        command: The command's exit status, None when there was none.
+        signal: The signal that ended the run, None when none did.
+    """
+
+    command: int | None
+    signal: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be watched.
+
+    Attributes:
+        interfaces: Names; none means all.
+        seconds: For how long; None until it is ended.
+        command: What to run.
+        pid: A process that runs already.
+    """
+
+    interfaces: Sequence[str]
+    seconds: float | None
+    command: Sequence[str]
+    pid: int | None
+
+
+def sniff(
+    plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[], Recorder | None], on_root: Callable[[int | None], None]
+) -> Ended:
+    """Watch interfaces until the plan's end.
+
+    Args:
+        plan: What is to be watched.
+        engine: Explains.
+        output: Shows.
+        make_recorder: Opens the capture file, after privileges are dropped.
+        on_root: Told the process whose traffic is wanted, before the first packet.
+
+    Raises:
+        UserError: No permission, no such interface, no such command.
+    """
+    with ExitStack() as stack:
+        sniffer = stack.enter_context(Sniffer(plan.interfaces))
+        user = privileges.sudo_user()
+        helper = stack.enter_context(ProcessesHelper(plan.pid, user=user))
+        command: Command | None = None
+        stop = stack.enter_context(Stop(lambda number: command.forward(number) if command is not None else None))
+        if plan.command:
+            command = Command(plan.command, user=user)
+            helper.watch(command.pid)
+        # The parser of hostile bytes keeps no rights: everything that needs them is open by now.
+        if user is not None:
+            privileges.drop(user)
+        root = command.pid if command is not None else plan.pid
+        on_root(root)
+        attribution = Attribution(helper, root, local_addresses())
+        engine.filters.wanted = attribution.wanted
+        session = Session(engine, output, attribution, make_recorder())
+        ended = _loop(plan, sniffer, helper, command, stop, session)
+        session.events(_rest(sniffer))
+        _, dropped = sniffer.statistics()
+        session.finish(dropped=dropped)
+        return ended
+
+
+def _loop(
+    plan: Plan, sniffer: Sniffer, helper: ProcessesHelper, command: Command | None, stop: Stop, session: Session
+) -> Ended:
+    selector = selectors.DefaultSelector()
+    for source in (*sniffer.sockets, helper, stop.wake):
+        selector.register(source, selectors.EVENT_READ)
+    deadline = None if plan.seconds is None else time.monotonic() + plan.seconds
+    status: int | None = None
+    end_at: float | None = None
+    while end_at is None or time.monotonic() < end_at:
+        ready = selector.select(TICK_S)
+        if any(key.fileobj is stop.wake for key, _ in ready):
+            stop.drain()
+        if not helper.alive and any(key.fileobj is helper for key, _ in ready):
+            selector.unregister(helper)
+        events = sniffer.read()
+        if events:
+            session.events(events)
+        session.tick()
+        now = time.monotonic()
+        if command is not None and status is None:
+            status = command.poll()
+            if status is not None:
+                end_at = now + LINGER_S
+        # With a command, a signal ends the command first, and the run with it.
+        if end_at is None and (
+            (stop.requested is not None and command is None) or (deadline is not None and now >= deadline)
+        ):
+            end_at = now
+            if command is not None:
+                command.forward(15)
+                status = command.wait(2.0)
+    selector.close()
+    return Ended(status, stop.requested)
+
+
+def _rest(sniffer: Sniffer) -> list[object]:
+    """What waits in the kernel still, bounded: a flood does not keep a run from ending."""
+    rest: list[object] = []
+    for _ in range(64):
+        batch = sniffer.read()
+        if not batch:
+            break
+        rest += batch
+    return rest

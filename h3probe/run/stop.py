@@ -1,0 +1,64 @@
+"""Ctrl-C and SIGTERM: the first one ends a run cleanly, with its summary; the second one ends it at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
+
+
+class Stop:
+    """A request to end, made by a signal; a context manager that holds the handlers.
+
+    Args:
+        on_signal: Called with each signal's number, the first one's and further ones'.
+
+    Attributes:
+        requested: The number of the first signal, None before it.
+        wake: A socket that becomes readable with a signal, for a selector.
+    """
+
+    def __init__(self, on_signal: Callable[[int], None] | None = None) -> None:
+        self.requested: int | None = None
+        self.wake, self._write = socket.socketpair()
+        self.wake.setblocking(False)
+        self._write.setblocking(False)
+        self._on_signal = on_signal
+        self._old: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._old[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self.wake.close()
+        self._write.close()
+
+    def drain(self) -> None:
+        """Take what made `wake` readable."""
+        try:
+            self.wake.recv(64)
+        except BlockingIOError:
+            return
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self._on_signal is not None:
+            self._on_signal(number)
+        if self.requested is not None:
+            os._exit(128 + number)
+        self.requested = number
+        try:
+            self._write.send(b"\0")
+        except OSError:
+            return
