@@ -224,6 +224,8 @@ class Engine:
         stories = [s for s in tell_stories(connections, self.tracker.clock, names) if self.filters.story(s)]
         for story in stories:
             story.races = find_races(story)
+            clients = {c.client.host for c in (*story.quic, *story.tcp)}
+            story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
         return stories
 
     def _diagnose(self, *, truncated: bool) -> list[AnyRecord]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ from h3probe.cli.options import output_options
 if TYPE_CHECKING:
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
+    from h3probe.run.sniffing import Plan
 
 EPILOG = """\b
 Examples:
@@ -64,7 +66,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
     """
     from h3probe.engine import Engine, Filters  # noqa: PLC0415 - the decoders load here
     from h3probe.run.output import make_output  # noqa: PLC0415
-    from h3probe.run.sniffing import Plan, sniff  # noqa: PLC0415
+    from h3probe.run.sniffing import Plan, sniff  # noqa: PLC0415, F811
 
     if relays and interfaces:
         raise click.UsageError("--relay and --interface exclude each other: a relay sees what passes through it")
@@ -94,9 +96,8 @@ def watch(  # noqa: PLR0913 - one parameter per option
     ctx.exit(engine.exit_status)
 
 
-def _watching(names: str, plan: object) -> str:
-    command = getattr(plan, "command", ())
-    what = f"while {command[0]} runs" if command else "Ctrl-C ends"
+def _watching(names: str, plan: Plan) -> str:
+    what = f"while {Path(plan.command[0]).name} runs" if plan.command else "Ctrl-C ends"
     return f"watching {names}; {what}"
 
 

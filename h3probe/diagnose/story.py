@@ -37,6 +37,8 @@ class Story:
         tunnels: Tunnels asked for, with the connection that carries each.
         relayed: Whether these are a proxy's own connections, on behalf of a client seen beside it.
         races: Set by `race.find_races`.
+        one_sided: Whether no packet at all to this client is in the capture, so that silence proves little.
+        host_quic: All QUIC that left the client's host, to whatever origin.
     """
 
     origin: str | None
@@ -49,6 +51,7 @@ class Story:
     tunnels: list[tuple[TcpConnection, Tunnel]] = field(default_factory=list)
     relayed: bool = False
     races: list[Race] = field(default_factory=list)
+    one_sided: bool = False
     host_quic: list[QuicConnection] = field(default_factory=list)
 
     @property

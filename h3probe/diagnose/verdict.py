@@ -137,10 +137,8 @@ def _both(story: Story, quic: QuicConnection, tcp: TcpConnection) -> str:
     ready_ns = tcp.ready.time_ns if tcp.ready is not None else tcp.first.time_ns
     if quic.first.time_ns >= ready_ns:
         gap = seconds((quic.first.time_ns - ready_ns) / NS)
-        return (
-            f"{tcp_name} first, then {quic_name}: QUIC began {gap} after TCP was ready{_ready_after(quic)}, so the "
-            "first request went over TCP."
-        )
+        took = f" and was ready {seconds((quic.ready.time_ns - quic.first.time_ns) / NS)} later" if quic.ready else ""
+        return f"{tcp_name} first, then {quic_name}: QUIC began {gap} after TCP was ready{took}."
     if tcp.first.time_ns >= (quic.ready or quic.first).time_ns:
         gap = seconds((tcp.first.time_ns - (quic.ready or quic.first).time_ns) / NS)
         return f"{quic_name} first{_ready_after(quic)}; TCP ({tcp_name}) began {gap} after that, and carried something too."

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from h3probe.wire.quic.frames import ConnectionClose
 
 TLS13 = 0x0304
+# Without ALPN nothing beyond HTTP/1.1 can be meant, and it need not be HTTP.
+NO_ALPN = "TLS without ALPN (HTTP/1.1, if it is HTTP)"
 
 
 def initials(attempt: QuicConnection) -> str:
@@ -64,10 +66,12 @@ def http_over_tcp(connection: TcpConnection) -> str:
         return "HTTP/1.1" if connection.plain else "TCP"
     if tls.server_hello is not None and tls.server_hello.version != TLS13:
         chosen = tls.server_hello.alpn
-        names = {"h2": "HTTP/2", "http/1.1": "HTTP/1.1", None: "HTTP/1.1"}
+        names = {"h2": "HTTP/2", "http/1.1": "HTTP/1.1", None: NO_ALPN}
         return names.get(chosen, f"TCP ({clean(chosen or '', 20)})")
     web = [p for p in hello.alpn if p in ("h2", "http/1.1")]
-    if not hello.alpn or web == ["http/1.1"]:
+    if not hello.alpn:
+        return NO_ALPN
+    if web == ["http/1.1"]:
         return "HTTP/1.1"
     if web == ["h2"]:
         return "HTTP/2"

@@ -57,7 +57,8 @@ class Attribution:
     def opened(self, connection: Connection) -> None:
         """A connection is new: ask whose it is."""
         if len(self._open) < PENDING_LIMIT and self.is_local(connection):
-            self._open[connection.id] = _Question(connection)
+            question = self._open[connection.id] = _Question(connection)
+            self._ask(question)
 
     def is_local(self, connection: Connection) -> bool:
         """Whether a connection starts on this host."""
@@ -70,15 +71,18 @@ class Attribution:
             if question.connection.process is not None or question.asked >= len(RETRIES_S):
                 del self._open[question.connection.id]
             elif question.began + RETRIES_S[question.asked] <= now:
-                question.asked += 1
-                protocol = TCP if question.connection.transport == "tcp" else UDP
-                self._owners.ask(protocol, question.connection.client)
+                self._ask(question)
         for owner in self._owners.answers():
             for question in self._open.values():
                 connection = question.connection
                 if connection.client == owner.local and (connection.transport == "tcp") == (owner.protocol == TCP):
                     connection.process = owner.process
                     self._in_family(owner.process)
+
+    def _ask(self, question: _Question) -> None:
+        question.asked += 1
+        protocol = TCP if question.connection.transport == "tcp" else UDP
+        self._owners.ask(protocol, question.connection.client)
 
     def waiting(self, connection_id: str | None) -> bool:
         """Whether a connection's owner may still become known soon."""

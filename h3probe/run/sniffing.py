@@ -15,6 +15,7 @@ from h3probe.vantage import privileges
 from h3probe.vantage.command import Command
 from h3probe.vantage.process_helper import ProcessesHelper
 from h3probe.vantage.sniff import Sniffer
+from h3probe.wire.quic.protection import initial_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # After a command has ended, packets of its connections still come: the FINs of its sockets, the answers to them.
 LINGER_S = 0.4
+QUIC_V1 = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ def sniff(
         helper = stack.enter_context(ProcessesHelper(plan.pid, user=user))
         command: Command | None = None
         stop = stack.enter_context(Stop(lambda number: command.forward(number) if command is not None else None))
+        # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
+        initial_keys(QUIC_V1, bytes(8))
         if plan.command:
             command = Command(plan.command, user=user)
             helper.watch(command.pid)

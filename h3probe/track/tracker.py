@@ -28,6 +28,7 @@ UDP = 17
 # How often, in the capture's own time, settled connections are looked for.
 SWEEP_NS = 5 * NS
 ICMP_PER_CONNECTION = 64
+RECEIVERS_LIMIT = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Tracker:
         self.decoder = PacketDecoder()
         self.names = Names()
         self.packets = 0
+        self._receivers: set[bytes] = set()
         self.fact: UdpDatagram | TcpSegment | IcmpError | None = None
         self._progress = Progress()
         self._alive: dict[str, Connection] = {}
@@ -102,8 +104,10 @@ class Tracker:
         self.clock.see(frame.time_ns)
         self.fact = fact = self.decoder.decode(frame)
         if isinstance(fact, UdpDatagram):
+            self._heard(fact.destination.host)
             self._udp(fact)
         elif isinstance(fact, TcpSegment):
+            self._heard(fact.destination.host)
             self.tcp.feed(fact)
         elif isinstance(fact, IcmpError):
             self._icmp(fact)
@@ -135,6 +139,14 @@ class Tracker:
         """Return what has come since the last call."""
         progress, self._progress = self._progress, Progress()
         return progress
+
+    def hears(self, host: bytes) -> bool:
+        """Whether any packet to a host was seen: without one, silence towards it proves nothing."""
+        return host in self._receivers or len(self._receivers) >= RECEIVERS_LIMIT
+
+    def _heard(self, host: bytes) -> None:
+        if len(self._receivers) < RECEIVERS_LIMIT:
+            self._receivers.add(host)
 
     def _udp(self, datagram: UdpDatagram) -> None:
         if datagram.source.port in DNS_PORTS or datagram.destination.port in DNS_PORTS:

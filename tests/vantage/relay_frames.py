@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,7 +10,7 @@ from h3probe.events import Endpoint
 from tests.vantage.test_synthesis import transport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from h3probe.events import Frame
 
@@ -53,3 +54,9 @@ def stream(frames: Iterable[Frame], source: Endpoint) -> bytes:
         content += segment.payload
         following += len(segment.payload) + ("F" in segment.flags)
     return content
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something to become true."""
+    while not condition():  # noqa: ASYNC110 - what is waited for is state of the code under test, which has no event
+        await asyncio.sleep(0.005)

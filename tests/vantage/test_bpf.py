@@ -52,7 +52,7 @@ READABLE = {
     "tcp4": ethernet(synthesis.tcp(*IPV4, synthesis.Segment(synthesis.SYN, 1, 0))),
     "tcp6": ethernet(synthesis.tcp(*IPV6, synthesis.Segment(synthesis.SYN, 1, 0))),
     "icmp": ethernet(synthesis.port_unreachable(*OTHER, UDP4)),
-    "icmpv6": ethernet(synthesis.port_unreachable(*reversed(IPV6), UDP6)),
+    "icmpv6": ethernet(synthesis.port_unreachable(IPV6[1], IPV6[0], UDP6)),
     "later fragment": ethernet(LATER_FRAGMENT),
     "gre": ethernet(with_protocol(UDP4, 47)),
     "6in4": ethernet(with_protocol(UDP4, 41)),

@@ -16,6 +16,12 @@ from tests.vantage.conftest import needs_root
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+if sys.platform == "linux":
+    import h3probe.vantage.linux  # noqa: F401 - here, since an unprivileged child may be unable to read it
+
+# Test runners have threads; the children here only make system calls.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 NOBODY = User(65534, 65534, "nobody")
 
 

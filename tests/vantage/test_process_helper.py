@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from tests.vantage.conftest import StartChild
 
+# Test runners have threads; h3probe itself forks before it has any.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 NOBODY = User(65534, 65534, "nobody")
 
 

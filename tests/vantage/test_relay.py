@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from h3probe.errors import UserError
-from h3probe.events import Frame
 from h3probe.vantage.relay import Relay, RelaySpec, parse_relay
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+    from h3probe.events import Frame
 
 
 def run(test: Coroutine[object, object, None]) -> None:
@@ -26,7 +27,7 @@ def run(test: Coroutine[object, object, None]) -> None:
         ("0=example.org:443", RelaySpec(None, 0, "example.org", 443)),
         ("127.0.0.2:5433=10.0.0.1:443", RelaySpec("127.0.0.2", 5433, "10.0.0.1", 443)),
         ("[::1]:5433=[2001:db8::1]:443", RelaySpec("::1", 5433, "2001:db8::1", 443)),
-        ("0.0.0.0:65535=h:1", RelaySpec("0.0.0.0", 65535, "h", 1)),
+        ("192.0.2.1:65535=h:1", RelaySpec("192.0.2.1", 65535, "h", 1)),
     ],
 )
 def test_parse(text: str, expected: RelaySpec) -> None:
@@ -47,7 +48,7 @@ def test_parse(text: str, expected: RelaySpec) -> None:
         "5433=localhost:0",
         "5433=localhost:65536",
         "5433=localhost:+443",
-        "5433=localhost:４４３",
+        "5433=localhost:\uff14\uff14\uff13",
         "x=localhost:443",
         "-1=localhost:443",
         "5433=:443",

@@ -11,15 +11,15 @@ import pytest
 from h3probe.events import Endpoint, Frame
 from h3probe.vantage.relay import Relay, RelaySpec
 from h3probe.vantage.relay_tcp import TcpTrace
-from tests.vantage.relay_frames import stream, told
+from tests.vantage.relay_frames import stream, told, until
 from tests.vantage.test_relay import run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-LOOPBACK = bytes([127, 0, 0, 1])
+    type Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-Handler = "Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]"
+LOOPBACK = bytes([127, 0, 0, 1])
 
 
 async def serve(handler: Handler, host: str = "127.0.0.1") -> tuple[asyncio.Server, int]:
@@ -84,8 +84,7 @@ def test_whole_connection_as_told() -> None:
             writer.write_eof()
             assert await reader.read() == b""
             writer.close()
-            while len(frames) < 9:
-                await asyncio.sleep(0.01)
+            await until(lambda: len(frames) == 9)
 
     run(body())
     segments = [told(frame) for frame in frames]
@@ -187,8 +186,7 @@ def test_reset_by_the_client() -> None:
             _, writer = await asyncio.open_connection("127.0.0.1", relay.port)
             writer.write(b"x")
             await writer.drain()
-            while "PA" not in [told(frame).flags for frame in frames]:
-                await asyncio.sleep(0.01)
+            await until(lambda: "PA" in [told(frame).flags for frame in frames])
             reset(writer)
             await done.wait()
 

@@ -1,25 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
-from typing import TYPE_CHECKING
 
 import pytest
 
 from h3probe.events import Endpoint, Frame
 from h3probe.vantage.relay import Relay, RelaySpec
 from h3probe.vantage.relay_udp import Impairment
-from tests.vantage.relay_frames import Told, told
+from tests.vantage.relay_frames import Told, told, until
 from tests.vantage.test_relay import run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LOOPBACK = bytes([127, 0, 0, 1])
 
 
-def enlarge(udp: socket.socket | asyncio.trsock.TransportSocket) -> None:
+def enlarge(udp: socket.socket) -> None:
     """Make room for a burst."""
     udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 21)
 
@@ -66,15 +63,18 @@ def client_of(relay: Relay, host: str = "127.0.0.1") -> socket.socket:
     return client
 
 
-async def receive(client: socket.socket, timeout: float = 10) -> bytes:
+async def receive(client: socket.socket, within: float = 10) -> bytes:
     """The next datagram."""
-    return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 65535), timeout)
+    return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 65535), within)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something to become true."""
-    while not condition():
-        await asyncio.sleep(0.005)
+async def receive_all(client: socket.socket) -> list[bytes]:
+    """Every datagram until none comes any more."""
+    received = []
+    with contextlib.suppress(TimeoutError):
+        while True:
+            received.append(await receive(client, within=0.3))
+    return received
 
 
 def free_port() -> int:
@@ -263,7 +263,7 @@ def test_drop() -> None:
                     client.send(b"anyone?")
                 await until(lambda: len(frames) == 5)
                 with pytest.raises(TimeoutError):
-                    await receive(client, timeout=0.1)
+                    await receive(client, within=0.1)
             assert echo.received == []
         echo.transport.close()
 
@@ -333,16 +333,13 @@ def test_loss() -> None:
 
     async def carried(seed: int) -> tuple[list[bytes], list[bytes]]:
         frames: list[Frame] = []
-        answers: list[bytes] = []
         echo = await echo_server()
         spec = RelaySpec("127.0.0.1", 0, "127.0.0.1", echo.port)
         async with Relay(spec, frames.append, impair=Impairment(loss=0.3, seed=seed)) as relay:
             with client_of(relay) as client:
                 for number in range(200):
                     client.send(bytes([number]))
-                with pytest.raises(TimeoutError):
-                    while True:
-                        answers.append(await receive(client, timeout=0.3))
+                answers = await receive_all(client)
             to_server = [told(frame).payload for frame in frames if told(frame).destination.port == relay.port]
             to_client = [told(frame).payload for frame in frames if told(frame).source.port == relay.port]
         echo.transport.close()

@@ -61,6 +61,7 @@ def test_narrow(wire: Wire) -> None:
 @pytest.mark.usefixtures("own_network")
 def test_no_privilege() -> None:
     """Where no interface can be opened, the error names the ways that need nothing."""
+    ScapySource().close()  # scapy's own modules may be out of an unprivileged user's reach
     os.seteuid(65534)
     try:
         with pytest.raises(PrivilegeError, match=r"--relay .*explain"):

@@ -19,7 +19,7 @@ endpoints = st.builds(Endpoint, st.binary(min_size=4, max_size=4), st.integers(0
 
 def ones_complement_sum(data: bytes) -> int:
     """The sum of RFC 1071, word by word."""
-    total = sum(word for (word,) in struct.iter_unpack("!H", data + bytes(len(data) % 2)))
+    total: int = sum(word for (word,) in struct.iter_unpack("!H", data + bytes(len(data) % 2)))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return total

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
-from h3probe.diagnose.rule import Finding, Rule, lasted
+from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, lasted
 from h3probe.diagnose.words import close_text, cut
 from h3probe.text import seconds
 from h3probe.track.clock import NS
@@ -65,7 +65,10 @@ def _finding(story: Story, seen: float) -> Finding:
         evidence.append((attempt.first, f"QUIC attempt begins, {attempt.outcome(story.now_ns)}, {seconds(lasted(attempt))}"))
         if attempt.client_close is not None:
             evidence.append((attempt.client_close[0], f"the client ends it: {close_text(attempt.client_close[1])}"))
-    return Finding(SLUG, "problem", summary, cut(evidence), ADVICE, list(attempts))
+    weak = story.one_sided and all(a.client_close is None for a in attempts)
+    if weak:
+        summary += f" {ONE_SIDED}"
+    return Finding(SLUG, "notice" if weak else "problem", summary, cut(evidence), ADVICE, list(attempts))
 
 
 RULE = Rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from h3probe.diagnose.rule import Finding, Rule, hellos, severity_of_failure
+from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, hellos, severity_of_failure
 from h3probe.diagnose.words import close_text, cut, initials, timer_of, timer_text, waited_until_close
 from h3probe.text import seconds
 
@@ -39,6 +39,8 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
         timer = timer_of(attempt, waited)
         named = f" ({timer_text(*timer)})" if timer else ""
         summary += f" The client gave up after {seconds(waited)}{named}."
+    elif story.one_sided:
+        summary += f" {ONE_SIDED}"
     return Finding(SLUG, severity_of_failure(story, attempt), summary, cut(evidence), ADVICE, [attempt])
 
 

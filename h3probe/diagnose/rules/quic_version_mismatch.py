@@ -50,6 +50,12 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
     if later:
         summary += f" The client went on with {later[0].version_name}, at the cost of one round trip."
         severity = "info"
+    if is_reserved(attempt.version):
+        summary = (
+            f"The client asked {attempt.server} for its versions, with one that nobody speaks "
+            f"({version_name(attempt.version)}); the server speaks {server}."
+        )
+        severity = "info"
     evidence = [*hellos(attempt, limit=1), (mark, f"Version Negotiation: {server}")]
     return Finding(SLUG, severity, summary, cut(evidence), ADVICE, [attempt])
 

@@ -1,0 +1,164 @@
+"""What is fuzzed: functions of bytes, each with an invariant.
+
+A decoder's invariant: it gives a fact or raises `DecodeError`, nothing else. The invariant of everything above: whatever
+the bytes, it raises nothing and ends with a summary; a capture file may also be refused with `CaptureError`.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from h3probe.capture import read_capture
+from h3probe.engine import Engine
+from h3probe.errors import CaptureError, DecodeError
+from h3probe.events import Frame
+from h3probe.show.ndjson import to_json
+from h3probe.wire import altsvc, dns, http1, tls
+from h3probe.wire.ja4 import ja4
+from h3probe.wire.link import LINK_TYPE_NAMES
+from h3probe.wire.packet import PacketDecoder, TcpSegment, UdpDatagram
+from h3probe.wire.quic import frames, packets, protection, transport_parameters
+from h3probe.wire.quic.versions import known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from h3probe.events import Event
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+LINK_TYPES = sorted(LINK_TYPE_NAMES)
+RAW = 101
+MILLISECOND_NS = 1_000_000
+
+
+def quic(data: bytes) -> None:
+    """A UDP payload: packets, their Initials opened with the keys that their own DCID gives."""
+    packets.looks_like_quic(data)
+    with suppress(DecodeError):
+        for packet in packets.split_datagram(data):
+            if isinstance(packet, packets.LongPacket) and known(packet.version) is not None:
+                with suppress(DecodeError):
+                    keys = protection.initial_keys(packet.version, packet.dcid)
+                    frames.parse_frames(protection.open_packet(keys.client, packet).payload)
+
+
+def quic_frames(data: bytes) -> None:
+    """The content of a QUIC packet, once opened."""
+    with suppress(DecodeError):
+        frames.parse_frames(data)
+    with suppress(DecodeError):
+        transport_parameters.parse(data)
+
+
+def tls_stream(data: bytes) -> None:
+    """The begin of a TCP stream with TLS on it, and a handshake message in it."""
+    tls.looks_like_client_hello(data)
+    for parse in (tls.records, tls.handshake_messages, tls.parse_alert, tls.parse_server_hello):
+        with suppress(DecodeError):
+            parse(data)
+    with suppress(DecodeError):
+        ja4(tls.parse_client_hello(data), "t")
+
+
+def dns_message(data: bytes) -> None:
+    """A DNS message, over UDP and over TCP."""
+    with suppress(DecodeError):
+        dns.parse_message(data)
+    with suppress(DecodeError):
+        dns.parse_tcp(data)
+
+
+def http1_head(data: bytes) -> None:
+    """The head of an HTTP/1.1 request or response, and an Alt-Svc value."""
+    with suppress(DecodeError):
+        head = http1.parse_request_head(data)
+        if head is not None:
+            http1.connect_target(head)
+            http1.connect_udp_target(head)
+    with suppress(DecodeError):
+        http1.parse_response_head(data)
+    altsvc.parse(data.decode("latin-1").split("\n"))
+
+
+def frame(data: bytes) -> None:
+    """A frame of any link type, which the first byte chooses."""
+    if data:
+        link_type = LINK_TYPES[data[0] % len(LINK_TYPES)]
+        PacketDecoder().decode(Frame(1, 0, link_type, data[1:], len(data) - 1))
+
+
+def engine(data: bytes) -> None:
+    """IP packets, each behind its length in two bytes, a millisecond apart: everything from decoding to verdicts."""
+    _explain(Frame(number, number * MILLISECOND_NS, RAW, each, len(each)) for number, each in enumerate(_split(data), 1))
+
+
+def capture(data: bytes) -> None:
+    """A file that may be a capture."""
+    with suppress(CaptureError):
+        _explain(read_capture(io.BytesIO(data)))
+
+
+def _explain(events: Iterable[Event]) -> None:
+    """Run the engine, and hold it to its contract."""
+    subject = Engine("fuzz", None)
+    records = [record for event in events for record in subject.feed(event)]
+    records += subject.finish()
+    subject.take_moments()
+    assert [record.type for record in (records[0], records[-1])] == ["capture", "summary"]
+    for record in records:
+        assert to_json(record).isprintable()
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    while len(data) > 2:
+        end = 2 + int.from_bytes(data[:2])
+        yield data[2:end]
+        data = data[end:]
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "quic": quic,
+    "quic-frames": quic_frames,
+    "tls": tls_stream,
+    "dns": dns_message,
+    "http1": http1_head,
+    "frame": frame,
+    "engine": engine,
+    "capture": capture,
+}
+
+_HTTP1 = b"CONNECT h3.test:443 HTTP/1.1\r\nHost: h3.test:443\r\nAlt-Svc: h3=\":443\"; ma=3600\r\n\r\n"
+_DNS = bytes.fromhex("000181800001000100000000") + b"\2h3\4test\0\0\x41\0\1" + (
+    b"\xc0\x0c\0\x41\0\1\0\0\0\x3c\0\x0a\0\1\0\0\1\0\3\2h3"
+)
+
+
+def seeds(target: str, name: str = "curl-alt-svc-cache") -> list[bytes]:
+    """Valid inputs of a target to start from, taken from a recording where it has any."""
+    path = CAPTURES / f"{name}.pcap"
+    events = list(read_capture(io.BytesIO(path.read_bytes())))
+    recorded = [event for event in events if isinstance(event, Frame)]
+    facts = [PacketDecoder().decode(each) for each in recorded]
+    udp = [fact.payload for fact in facts if isinstance(fact, UdpDatagram)]
+    tcp = [fact.payload for fact in facts if isinstance(fact, TcpSegment) and fact.payload]
+    ethernet = 14
+    return {
+        "quic": udp,
+        "quic-frames": [bytes.fromhex("06000401000000"), bytes.fromhex("1c0c00024869"), bytes.fromhex("01026745")],
+        "tls": tcp + [message for payload in tcp for message in _messages(payload)],
+        "dns": [_DNS],
+        "http1": [_HTTP1, b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"],
+        "frame": [bytes([LINK_TYPES.index(each.link_type)]) + each.data for each in recorded],
+        "engine": [b"".join(len(d := each.data[ethernet:]).to_bytes(2) + d for each in recorded)],
+        "capture": [path.read_bytes()],
+    }[target]
+
+
+def _messages(payload: bytes) -> list[bytes]:
+    """The bodies of the handshake messages in a segment, where it has whole ones."""
+    with suppress(DecodeError):
+        return [body for _, body in tls.handshake_messages(payload)[0]]
+    return []
