@@ -27,7 +27,8 @@ def main() -> None:
         (corpus / f"seed-{number}").write_bytes(seed)
     # What crashes it is written beside the corpus, not into the checkout.
     options = [f"-artifact_prefix={CORPUS}/{target}-", "-max_len=65535", *sys.argv[2:]]
-    atheris.Setup([sys.argv[0], *options, str(corpus)], TARGETS[target])
+    alone = any(Path(option).is_file() for option in sys.argv[2:])
+    atheris.Setup([sys.argv[0], *options, *([] if alone else [str(corpus)])], TARGETS[target])
     atheris.Fuzz()
 
 

@@ -22,6 +22,7 @@ from h3probe.wire.link import LINK_TYPE_NAMES
 from h3probe.wire.packet import PacketDecoder, TcpSegment, UdpDatagram
 from h3probe.wire.quic import frames, packets, protection, transport_parameters
 from h3probe.wire.quic.versions import known
+from h3probe.wire.tls_names import HANDSHAKE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -158,7 +159,8 @@ def seeds(target: str, name: str = "curl-alt-svc-cache") -> list[bytes]:
 
 
 def _messages(payload: bytes) -> list[bytes]:
-    """The bodies of the handshake messages in a segment, where it has whole ones."""
+    """The bodies of the handshake messages in a segment, where it begins with whole ones."""
     with suppress(DecodeError):
-        return [body for _, body in tls.handshake_messages(payload)[0]]
+        stream = b"".join(record.payload for record in tls.records(payload)[0] if record.content_type == HANDSHAKE)
+        return [body for _, body in tls.handshake_messages(stream)[0]]
     return []

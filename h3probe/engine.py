@@ -15,7 +15,7 @@ from h3probe.diagnose.race import find_races
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.story import tell_stories
-from h3probe.diagnose.verdict import deserves_verdict, sentence
+from h3probe.diagnose.verdict import client_text, deserves_verdict, sentence
 from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictRecord
@@ -258,7 +258,7 @@ class Engine:
             at=self.tracker.clock.at(self.tracker.clock.now_ns),
             time=self.tracker.clock.rfc3339(self.tracker.clock.now_ns),
             origin=story.label,
-            client=story.client,
+            client=client_text(story),
             versions=None,
             sentence=sentence(story),
             rules=list(dict.fromkeys(finding.rule for finding in findings)),

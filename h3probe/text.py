@@ -1,42 +1,80 @@
-"""Words for people: hostile text made harmless, durations made readable."""
+"""Text from the network made fit to be seen, and numbers made fit to be read."""
 
 from __future__ import annotations
 
 import unicodedata
 
-# Cc control, Cf format (bidi overrides, zero-width), Cs surrogates, Co private use, Cn unassigned,
-# Zl and Zp line and paragraph separators: none of them may reach a terminal from the network.
-_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+MAX_COMBINING = 2
+"""Marks on one letter that real writing systems need; more of them run over the lines above and below."""
 
 
 def clean(text: str, limit: int = 256) -> str:
-    """Return `text` with what could move a cursor or reorder a line spelled out as an escape.
+    r"""Make text from the network harmless for a terminal and for the eye.
+
+    Everything that does not print as itself becomes a visible escape: control characters (ESC, CSI, line
+    ends), bidirectional overrides, zero-width and private characters, lone surrogates, spaces other than
+    U+0020. Applied twice it changes nothing more.
 
     Args:
-        text: Anything, usually from the network.
-        limit: The most characters kept; what is cut is marked with an ellipsis.
+        text: Any string.
+        limit: Characters to return at most; what is cut leaves a `…` behind, beyond them.
+
+    Returns:
+        `\x1b`, `\u202e` and the like in place of the characters above, the rest as it was.
     """
-    cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    if cut.isascii() and cut.isprintable():
-        return cut
-    return "".join(
-        c if unicodedata.category(c) not in _UNSAFE else f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}"
-        for c in cut
-    )
+    if text.isascii() and text.isprintable():
+        return text if len(text) <= limit else text[:limit] + "…"
+    shown: list[str] = []
+    marks = 0
+    for character in text[: limit + 1]:
+        marks = marks + 1 if unicodedata.category(character) in {"Mn", "Me"} else 0
+        # A mark with no letter before it would land on whatever the program itself printed there.
+        if not character.isprintable() or marks > MAX_COMBINING or (marks and not shown):
+            shown.append(escape(character))
+            marks = 0
+        else:
+            shown.append(character)
+    cleaned = "".join(shown)
+    return cleaned if len(cleaned) <= limit else cleaned[:limit] + "…"
+
+
+def escape(character: str) -> str:
+    r"""Spell one character as Python would in a string: `\x1b`, `\u202e`, `\U000e0001`."""
+    point = ord(character)
+    if point <= 0xFF:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
 
 
 def seconds(value: float) -> str:
-    """Return a duration as people say it: `93 ms`, `2.75 s`, `1 min 5 s`."""
-    size = abs(value)
-    if size < 0.000_95:
-        return f"{value * 1e6:.0f} µs"
-    if size < 0.0095:
+    """A duration as people say it, to about three digits.
+
+    Args:
+        value: Seconds; negative ones keep their sign.
+
+    Returns:
+        `16 µs`, `2.4 ms`, `93 ms`, `2.75 s`, `30.0 s`, `1 min 0 s`, `2 h 5 min`.
+    """
+    if value < 0:
+        return "-" + seconds(-value)
+    # Each limit is where rounding would reach the next unit: 0.9996 s is "1.00 s", not "1000 ms".
+    if value < 0.000_999_5:
+        return f"{value * 1e6:.0f} µs" if value else "0 s"
+    if value < 0.009_95:
         return f"{value * 1e3:.1f} ms"
-    if size < 0.9995:
+    if value < 0.999_5:
         return f"{value * 1e3:.0f} ms"
-    if size < 9.995:
+    if value < 9.995:
         return f"{value:.2f} s"
-    if size < 119.95:
+    if value < 59.95:
         return f"{value:.1f} s"
-    minutes, rest = divmod(round(size), 60)
-    return f"{'-' if value < 0 else ''}{minutes} min {rest} s"
+    whole = round(value)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    minutes = round(value / 60)
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """A number and its noun: `1 packet`, `12,345 packets`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

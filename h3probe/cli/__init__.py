@@ -18,7 +18,7 @@ import click
 
 from h3probe import __version__
 from h3probe.errors import UserError
-from h3probe.show.text import clean
+from h3probe.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

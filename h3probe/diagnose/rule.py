@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from h3probe.text import seconds
 from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
@@ -121,6 +122,16 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
     return "notice" if story.one_sided and attempt.client_close is None else "problem"
 
 
+def by_severity(
+    story: Story, attempts: list[QuicConnection]
+) -> list[tuple[Severity, list[QuicConnection]]]:
+    """Sort failed attempts by what each did to its request, the worst first."""
+    groups: dict[Severity, list[QuicConnection]] = {"problem": [], "notice": [], "info": []}
+    for attempt in attempts:
+        groups[severity_of_failure(story, attempt)].append(attempt)
+    return [(severity, group) for severity, group in groups.items() if group]
+
+
 def _succeeds(story: Story, attempt: QuicConnection, rescuer: Connection) -> bool:
     """Whether a TCP attempt took over from a QUIC attempt: it began while that was pending, or soon after."""
     over = attempt.attempt_over_ns(story.now_ns)
@@ -137,13 +148,13 @@ TAKEOVER_NS = 3 * NS // 2
 
 def hellos(attempt: QuicConnection, limit: int = 4) -> list[tuple[Mark, str]]:
     """Evidence: the Initials that an attempt sent."""
-    marks = attempt.hello_datagrams
+    marks = list(dict.fromkeys(attempt.hello_datagrams))
     if not marks:
         return [(attempt.first, "the first packet")]
     first = attempt.dcid.hex() if attempt.dcid else "?"
-    rows = [(mark, f"Initial, DCID {first}") for mark in marks[:1]]
+    rows = [(marks[0], f"Initial, DCID {first}")]
     rows += [
-        (mark, f"the same again, {(mark.time_ns - attempt.first.time_ns) / NS:.2f} s later")
+        (mark, f"Initial again, {seconds((mark.time_ns - attempt.first.time_ns) / NS)} after the first")
         for mark in marks[1:]
         if mark.time_ns - attempt.first.time_ns > NS // 20
     ]

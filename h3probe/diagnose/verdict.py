@@ -38,6 +38,12 @@ def deserves_verdict(story: Story) -> bool:
     return any(t.hello is not None or t.refused for t in web)
 
 
+def client_text(story: Story) -> str:
+    """Who the client is: its process or address, and its software where the wire gives that away."""
+    software = story.software
+    return story.client if software is None else f"{story.client} ({software.name})"
+
+
 def sentence(story: Story) -> str:
     """Return the verdict on a story."""
     if story.tunnels:
@@ -86,6 +92,17 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
         attempt, _, wait = max(waits, key=lambda w: w[2])
         return f"{name}, not HTTP/3, and only after {seconds(wait)}: {_why(story, attempt)}, and TCP was tried after that."
     return f"{name}, not HTTP/3: {_why(story, story.quic[0])}."
+
+
+def _tries(story: Story) -> str:
+    """Say how a story's QUIC attempts failed, one after the other."""
+    first, *rest = story.quic
+    repeats = [q for q in rest if q.server == first.server]
+    if not repeats:
+        return _why(story, first)
+    end = (repeats[-1].last_client or repeats[-1].last).time_ns
+    total = seconds((end - first.first.time_ns) / NS)
+    return f"{_why(story, first)}, {len(repeats) + 1} attempts one after the other, {total} seen in all"
 
 
 def _why(story: Story, attempt: QuicConnection) -> str:
@@ -156,7 +173,7 @@ def _nothing(story: Story) -> str:
         return f"No connection: {_why(story, story.quic[0])}, and {tcp}."
     if story.quic:
         if all(story.failed(q) for q in story.quic):
-            return f"No connection: {_why(story, story.quic[0])}, and no TCP was tried."
+            return f"No connection: {_tries(story)}, and no TCP was tried."
         if all(q.mid_stream for q in story.quic):
             return "QUIC, under way before the capture began: what it carried cannot be told."
         return "The capture ends before QUIC succeeded or failed."

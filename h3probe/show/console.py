@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import cell_len
@@ -17,10 +18,10 @@ from rich.text import Text
 
 from h3probe.records import FindingRecord, SummaryRecord, VerdictRecord
 from h3probe.show.layout import shorten, symbols_for, terminal_width, wants_color, wrap, writable
-from h3probe.show.text import count, seconds
+from h3probe.text import count, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from h3probe.records import AnyRecord, Evidence, Moment, Severity
 
@@ -285,9 +286,8 @@ def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
             if number:
                 console.blank()
             console.text(origin or "origin not known", style="bold")
-            for finding in worst_first:
-                if finding.origin == origin:
-                    console.finding(finding)
+            for finding in _without_repetition([f for f in worst_first if f.origin == origin]):
+                console.finding(finding)
     console.heading("Verdict" if len(verdicts) == 1 else "Verdicts")
     for verdict in verdicts:
         console.verdict(verdict, _worst(verdict, findings))
@@ -297,6 +297,17 @@ def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
         if isinstance(record, SummaryRecord):
             console.blank()
             console.summary(record, findings)
+
+
+def _without_repetition(findings: Sequence[FindingRecord]) -> Iterator[FindingRecord]:
+    """Findings of one origin, each packet and each piece of advice in the first one that has it."""
+    packets: set[tuple[int | None, float]] = set()
+    advice: set[str] = set()
+    for finding in findings:
+        fresh = [e for e in finding.evidence if (e.frame, e.at) not in packets]
+        packets.update((e.frame, e.at) for e in fresh)
+        yield replace(finding, evidence=fresh, advice="" if finding.advice in advice else finding.advice)
+        advice.add(finding.advice)
 
 
 def export_svg(draw: Callable[[Console], None], *, title: str, width: int = 96) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import cell_len, set_cell_size
 
-from h3probe.show.text import clean
+from h3probe.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -96,6 +96,10 @@ class QuicConnection:
         cut: Initials that a snaplen cut, so that they could not be opened.
         unopened: Initials that the keys did not open.
         process: The client's process.
+        settled: Whether nothing more is expected of it.
+        introduced: Whether the timeline has named it.
+        client_crypto: The client's hello while it is put together.
+        server_crypto: The server's.
     """
 
     id: str
@@ -143,6 +147,7 @@ class QuicConnection:
     unopened: int = 0
     process: Process | None = None
     settled: bool = False
+    introduced: bool = False
     client_crypto: HelloStream | None = field(default_factory=HelloStream)
     server_crypto: HelloStream | None = field(default_factory=HelloStream)
 

@@ -33,6 +33,8 @@ SERVER_HELLO = 2
 # Connections that share one pair of ports: a client's later attempts from the same socket.
 CONNECTIONS_PER_FLOW = 32
 PACKET_NUMBERS_LIMIT = 512
+# Initials closer together than this are one flight.
+AGAIN_NS = NS // 20
 
 
 @dataclass(slots=True)
@@ -354,22 +356,26 @@ class QuicTracker:
 
     def _hello_sent(self, connection: QuicConnection, mark: Mark) -> None:
         """A datagram from the client carried a part of its ClientHello."""
+        previous = connection.hello_datagrams[-1] if connection.hello_datagrams else None
         connection.initials_sent += 1
         if len(connection.hello_datagrams) < MARKS_LIMIT:
             connection.hello_datagrams.append(mark)
-        if connection.answered:
+        if connection.hello is not None and not connection.introduced:
+            connection.introduced = True
+            self._introduce(connection, mark)
+        elif previous is not None and not connection.answered and mark.time_ns - previous.time_ns > AGAIN_NS:
+            since = seconds((mark.time_ns - connection.first.time_ns) / NS)
+            self._say(connection, mark, f"Initial again (+{since})", outgoing=True)
+
+    def _introduce(self, connection: QuicConnection, mark: Mark) -> None:
+        hello = connection.hello
+        if hello is None:
             return
-        since = mark.time_ns - connection.first.time_ns
-        if connection.hello is not None and connection.history.count("S") == 1 and connection.history[-1] == "S":
-            hello = connection.hello
-            name = f"SNI {clean(hello.sni, 64)}" if hello.sni else "no SNI"
-            offered = clean(",".join(hello.alpn), 40) or "no ALPN"
-            ech = ", ECH" if hello.ech else ""
-            text = f"Initial {connection.version_name}, {name}, {offered}{ech}"
-            self._say(connection, mark, text, outgoing=True, weight="start")
-        elif since > NS // 20:
-            text = f"Initial again, {seconds(since / NS)} after the first"
-            self._say(connection, mark, text, outgoing=True)
+        name = f"SNI {clean(hello.sni, 64)}" if hello.sni else "no SNI"
+        offered = clean(",".join(hello.alpn), 40) or "no ALPN"
+        ech = ", ECH" if hello.ech else ""
+        text = f"Initial {connection.version_name}, {name}, {offered}{ech}"
+        self._say(connection, mark, text, outgoing=True, weight="start")
 
     def _answered(self, connection: QuicConnection, packet: LongPacket, mark: Mark) -> None:
         first = connection.server_scid is None

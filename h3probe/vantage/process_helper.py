@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MAX_PENDING = 1024
 _MAX_LINE = 4096
 _PATIENCE_S = 1.0
-_POLL_S = 0.02
+_POLL_S = 0.005
 
 
 class ProcessesHelper:
@@ -43,6 +43,8 @@ class ProcessesHelper:
     """
 
     def __init__(self, root_pid: int | None = None, *, user: User | None = None) -> None:
+        import psutil  # noqa: F401, PLC0415 - only where processes are looked at; before the fork, so that it is ready
+
         self._socket, theirs = socket.socketpair()
         self._pid = os.fork()
         if self._pid == 0:
@@ -61,7 +63,7 @@ class ProcessesHelper:
         return self._socket.fileno()
 
     def watch(self, root_pid: int) -> None:
-        """Look at the tree of this process first, and every 20 ms."""
+        """Look at the tree of this process first, and all the time."""
         self._send({"tree": root_pid})
 
     def ask(self, protocol: int, local: Endpoint) -> None:
@@ -149,8 +151,6 @@ def _run_child(pair: socket.socket, root_pid: int | None, user: User | None) -> 
     """Everything the forked process ever does; it must not return into the caller's frames."""
     status = 1
     try:
-        import psutil  # noqa: F401, PLC0415 - before the first question, not during it
-
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for the main process
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
@@ -186,7 +186,8 @@ def _serve(pair: socket.socket, processes: Processes) -> None:
     waiting: dict[int, tuple[int, Endpoint, float]] = {}
     buffer = b""
     while True:
-        if select.select([pair], [], [], _POLL_S)[0]:
+        idle = not waiting and not processes.is_watching
+        if select.select([pair], [], [], None if idle else _POLL_S)[0]:
             data = pair.recv(65536)
             if not data or len(buffer) > _MAX_LINE:
                 return

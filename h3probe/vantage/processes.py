@@ -29,6 +29,7 @@ _MEMORY_S = 600.0
 _FRESH_S = 0.5
 _SCAN_INTERVAL_S = 0.05  # 20 full scans a second, at most
 _SCAN_PAUSE = 3.0  # and none before thrice the time that the last one took: a quarter of the time, at most
+_TREE_INTERVAL_S = 0.002  # how often the sockets of the tree are looked at; it costs some 0.1 ms a process
 _FAMILY_INTERVAL_S = 0.1  # how often the tree is searched for new children
 _WILDCARDS = {4: (bytes(4), bytes(16)), 16: (bytes(16),)}  # a socket bound to :: has IPv4 too, as the JDK's have
 
@@ -67,13 +68,18 @@ class Processes:
         self._count = 0
         self._family: dict[int, psutil.Process] = {}
         self._family_looked = float("-inf")
-        self._tree_pace = _Pace(_SCAN_INTERVAL_S / 5)
+        self._tree_pace = _Pace(_TREE_INTERVAL_S)
         self._scan_pace = _Pace(_SCAN_INTERVAL_S)
 
     def watch(self, root_pid: int) -> None:
         """Take the tree of this process for the one under watch from now on."""
         self._root_pid = root_pid
         self._family.clear()
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether there is a tree to look at."""
+        return self._root_pid is not None
 
     def owner(self, protocol: int, local: Endpoint) -> Process | None:
         """The process that owns the socket with this protocol (6, 17) and local address; None if nobody is seen.
@@ -93,7 +99,7 @@ class Processes:
         return None if found is None else found.process
 
     def poll(self) -> None:
-        """Look at the sockets of the command's process tree; to be called each 20 ms or so while it runs."""
+        """Look at the sockets of the command's process tree; to be called every few milliseconds while it runs."""
         if self._root_pid is None or not self._tree_pace.begin():
             return
         self._find_family(self._root_pid)

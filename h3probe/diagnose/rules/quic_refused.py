@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
-from h3probe.diagnose.rule import Finding, Rule, hellos, severity_of_failure
+from h3probe.diagnose.rule import Finding, Rule, by_severity, hellos
 from h3probe.diagnose.words import close_text, cut, initials, timer_of, timer_text, waited_until_close
 from h3probe.events import Endpoint
 from h3probe.text import seconds
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from h3probe.diagnose.story import Story
+    from h3probe.records import Severity
+    from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
     from h3probe.wire.packet import IcmpError
 
@@ -28,10 +30,14 @@ ADVICE_UNREACHABLE = "The network has no way to this address: look at routes and
 
 
 def check(story: Story) -> Iterator[Finding]:
-    """Fire for each attempt that an ICMP error answered and no datagram did."""
-    for attempt in story.quic:
-        if attempt.refusals and attempt.outcome(story.now_ns) == "refused":
-            yield _finding(story, attempt)
+    """Fire for attempts that an ICMP error answered and no datagram did; those of one kind are one finding."""
+    refused = [a for a in story.quic if a.refusals and a.outcome(story.now_ns) == "refused"]
+    for severity, attempts in by_severity(story, refused):
+        kinds: dict[tuple[str, str], list[QuicConnection]] = {}
+        for attempt in attempts:
+            kinds.setdefault(_meaning(attempt.refusals[0][1], attempt.server), []).append(attempt)
+        for (meaning, advice), alike in kinds.items():
+            yield _finding(severity, alike, meaning, advice)
 
 
 def _meaning(error: IcmpError, server: Endpoint) -> tuple[str, str]:
@@ -47,23 +53,30 @@ def _meaning(error: IcmpError, server: Endpoint) -> tuple[str, str]:
     return f"{error.meaning}, from {where}", ADVICE_UNREACHABLE
 
 
-def _finding(story: Story, attempt: QuicConnection) -> Finding:
-    mark, error = attempt.refusals[0]
-    meaning, advice = _meaning(error, attempt.server)
-    after = seconds((mark.time_ns - attempt.first.time_ns) / NS)
-    summary = f"QUIC to {attempt.server} was refused after {after}: ICMP {meaning}."
-    client = recognise(attempt)
-    if client is not None and client.ignores_icmp and attempt.initials_sent > 1:
-        summary += f" {client.name} does not notice the error and went on: {initials(attempt)}."
-    evidence = hellos(attempt)
-    evidence.append((mark, f"ICMP {error.icmp_type}/{error.icmp_code} from {Endpoint(error.sender, 0).address}"))
-    waited = waited_until_close(attempt)
-    if attempt.client_close is not None and waited is not None:
-        evidence.append((attempt.client_close[0], f"the client gives up: {close_text(attempt.client_close[1])}"))
-        timer = timer_of(attempt, waited)
-        named = f" ({timer_text(*timer)})" if timer else ""
-        summary += f" It gave up after {seconds(waited)}{named}."
-    return Finding(SLUG, severity_of_failure(story, attempt), summary, cut(evidence), advice, [attempt])
+def _finding(severity: Severity, attempts: list[QuicConnection], meaning: str, advice: str) -> Finding:
+    first = attempts[0]
+    places = ", ".join(sorted({str(a.server) for a in attempts}))
+    after = seconds((first.refusals[0][0].time_ns - first.first.time_ns) / NS)
+    count = "" if len(attempts) == 1 else f", {len(attempts)} times"
+    summary = f"QUIC to {places} was refused{count}, after {after}: ICMP {meaning}."
+    client = recognise(first)
+    if client is not None and client.ignores_icmp and first.initials_sent > 1:
+        summary += f" {client.name} does not notice the error and went on: {initials(first)}."
+    evidence: list[tuple[Mark, str]] = []
+    gave_up: list[str] = []
+    for attempt in attempts:
+        evidence += hellos(attempt)
+        mark, error = attempt.refusals[0]
+        sender = Endpoint(error.sender, 0).address
+        evidence.append((mark, f"ICMP {error.icmp_type}/{error.icmp_code} from {sender}"))
+        waited = waited_until_close(attempt)
+        if attempt.client_close is not None and waited is not None:
+            evidence.append((attempt.client_close[0], f"the client gives up: {close_text(attempt.client_close[1])}"))
+            timer = timer_of(attempt, waited)
+            gave_up.append(f"{seconds(waited)}{f' ({timer_text(*timer)})' if timer else ''}")
+    if gave_up:
+        summary += f" It gave up after {' and '.join(dict.fromkeys(gave_up))}."
+    return Finding(SLUG, severity, summary, cut(evidence), advice, list(attempts))
 
 
 RULE = Rule(

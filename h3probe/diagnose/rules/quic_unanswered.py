@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, hellos, severity_of_failure
+from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, by_severity, hellos
 from h3probe.diagnose.words import close_text, cut, initials, timer_of, timer_text, waited_until_close
 from h3probe.text import seconds
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from h3probe.diagnose.story import Story
+    from h3probe.records import Severity
+    from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
 
 SLUG = "quic-unanswered"
@@ -23,25 +25,32 @@ ADVICE = (
 
 
 def check(story: Story) -> Iterator[Finding]:
-    """Fire for each attempt that had time for an answer and got none."""
-    for attempt in story.quic:
-        if attempt.initials_sent and attempt.outcome(story.now_ns) == "unanswered":
-            yield _finding(story, attempt)
+    """Fire for attempts that had time for an answer and got none; those that cost the same are one finding."""
+    silent = [a for a in story.quic if a.initials_sent and a.outcome(story.now_ns) == "unanswered"]
+    for severity, attempts in by_severity(story, silent):
+        yield _finding(story, severity, attempts)
 
 
-def _finding(story: Story, attempt: QuicConnection) -> Finding:
-    evidence = hellos(attempt)
-    summary = f"{initials(attempt)} to {attempt.server}, and no datagram and no ICMP error came back."
-    waited = waited_until_close(attempt)
-    if attempt.client_close is not None and waited is not None:
-        mark, frame = attempt.client_close
-        evidence.append((mark, f"the client gives up: {close_text(frame)}"))
-        timer = timer_of(attempt, waited)
-        named = f" ({timer_text(*timer)})" if timer else ""
-        summary += f" The client gave up after {seconds(waited)}{named}."
+def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -> Finding:
+    places = ", ".join(sorted({str(a.server) for a in attempts}))
+    tried = " and ".join(initials(a) for a in attempts[:3]) + (" and more" if len(attempts) > 3 else "")
+    count = "" if len(attempts) == 1 else f", in {len(attempts)} attempts"
+    summary = f"{tried} to {places}{count}: no datagram and no ICMP error came back."
+    evidence: list[tuple[Mark, str]] = []
+    gave_up: list[str] = []
+    for attempt in attempts:
+        evidence += hellos(attempt)
+        waited = waited_until_close(attempt)
+        if attempt.client_close is not None and waited is not None:
+            mark, frame = attempt.client_close
+            evidence.append((mark, f"the client gives up: {close_text(frame)}"))
+            timer = timer_of(attempt, waited)
+            gave_up.append(f"{seconds(waited)}{f' ({timer_text(*timer)})' if timer else ''}")
+    if gave_up:
+        summary += f" The client gave up after {' and '.join(dict.fromkeys(gave_up))}."
     elif story.one_sided:
         summary += f" {ONE_SIDED}"
-    return Finding(SLUG, severity_of_failure(story, attempt), summary, cut(evidence), ADVICE, [attempt])
+    return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts))
 
 
 RULE = Rule(

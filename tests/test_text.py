@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from h3probe.show.text import clean, count, seconds
+from h3probe.text import clean, count, seconds
 
 
 @given(st.text(st.characters(exclude_categories=())))

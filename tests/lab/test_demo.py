@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from h3probe.lab.demo import judge, play
+from h3probe.lab.outcome import Outcome
+from h3probe.lab.scenario import Expectation, load_scenarios
+from h3probe.records import CaptureRecord, SummaryRecord
+
+if TYPE_CHECKING:
+    from h3probe.lab.authority import Authority
+    from h3probe.lab.scenario import Scenario
+    from h3probe.records import Moment
+
+
+@pytest.mark.parametrize("scenario", load_scenarios(), ids=lambda scenario: scenario.name)
+def test_scenario(authority: Authority, scenario: Scenario) -> None:
+    """The client meets the network that the scenario describes, and h3probe says what it should say."""
+    moments: list[Moment] = []
+    played = asyncio.run(play(scenario, authority, moments.append))
+    assert played.misses == []
+    assert moments
+    assert isinstance(played.records[0], CaptureRecord)
+    assert isinstance(played.records[-1], SummaryRecord)
+
+
+def outcome(number: int, version: str | None) -> Outcome:
+    """An outcome of which the version alone matters."""
+    return Outcome(number, version, 200 if version else None, None, 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "miss"),
+    [
+        ({"versions": ("HTTP/3", "error")}, "the client saw HTTP/2, error; expected HTTP/3, error"),
+        ({"versions": ("HTTP/2",)}, "the client saw HTTP/2, error; expected HTTP/2"),
+        ({"quic": ("established",)}, "QUIC: nothing; expected established"),
+        ({"findings": ("race-lost",)}, "no finding race-lost"),
+        ({"verdict": ("tunnel",)}, "the verdict does not say 'tunnel'"),
+    ],
+)
+def test_judge_names_what_differs(change: dict[str, tuple[str, ...]], miss: str) -> None:
+    """Each expectation that does not hold is a sentence of its own."""
+    seen = [outcome(1, "HTTP/2"), outcome(2, None)]
+    right = Expectation(versions=("any", "error"), quic=(), tcp=(), absent=("race-lost",))
+    assert judge(right, seen, []) == []
+    assert judge(dataclasses.replace(right, **change), seen, []) == [miss]  # type: ignore[arg-type]
