@@ -16,17 +16,17 @@ from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.story import tell_stories
 from h3probe.diagnose.verdict import client_text, deserves_verdict, sentence
+from h3probe.filters import Filters
 from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictRecord
+from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.table import BoundedTable
 from h3probe.track.tracker import Tracker
 from h3probe.wire.link import link_type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from h3probe.diagnose.rule import Finding
     from h3probe.diagnose.story import Story
     from h3probe.events import Event
@@ -34,48 +34,10 @@ if TYPE_CHECKING:
     from h3probe.track.tracker import Connection, Progress
 
 Output = AnyRecord | object
-# Connections kept for the diagnosis; older settled ones are told of and forgotten.
+# Connections kept for the diagnosis; what had to be forgotten is counted and said.
 KEPT_CONNECTIONS = 50_000
-
-
-@dataclass(slots=True)
-class Filters:
-    """What is to be reported; None lets everything through.
-
-    Attributes:
-        origins: Host names, with or without a port, lower case.
-        ports: Server ports (a proxy's too).
-        wanted: Decides about a connection by its process; set by whoever knows processes.
-    """
-
-    origins: frozenset[str] | None = None
-    ports: frozenset[int] | None = None
-    wanted: Callable[[Connection], bool] | None = None
-
-    def connection(self, connection: Connection) -> bool:
-        """Whether a connection is to be reported, as far as it can be told without its story."""
-        if self.ports is not None and connection.server.port not in self.ports:
-            return False
-        return self.wanted is None or self.wanted(connection)
-
-    def names(self, connection: Connection) -> bool:
-        """Whether a connection may be to one of the origins: by its name, or by its address while it has none."""
-        if self.origins is None:
-            return True
-        hello = connection.hello
-        host = hello.sni.lower() if hello is not None and hello.sni else connection.server.address
-        port = connection.server.port
-        return not {host, f"{host}:{port}", f"[{host}]:{port}"}.isdisjoint(self.origins) or hello is None
-
-    def story(self, story: Story) -> bool:
-        """Whether a story is to be reported."""
-        if self.origins is None:
-            return True
-        host, _, port = story.label.rpartition(":")
-        names = {story.label.lower(), host.lower(), host.strip("[]").lower()}
-        server_host = story.server.rpartition(":")[0]
-        names |= {server_host, server_host.strip("[]"), f"{server_host}:{port}"}
-        return bool(names & self.origins)
+# How often, in the capture's time, a live run looks for stories that are over.
+CONCLUDE_NS = 5 * NS
 
 
 @dataclass(slots=True)
@@ -106,6 +68,10 @@ class Engine:
     _announced: bool = False
     _problem: bool = False
     _finding_ids: count[int] = field(default_factory=lambda: count(1))
+    _told: set[tuple[str, ...]] = field(default_factory=set)
+    _undecided: list[Connection] = field(default_factory=list)
+    _settled_since: bool = False
+    _conclude_at_ns: int = 0
 
     def __post_init__(self) -> None:
         self._builder = RecordBuilder(self.tracker.clock)
@@ -149,7 +115,7 @@ class Engine:
         return self._counted([record])
 
     def advance(self, now_ns: int) -> list[AnyRecord]:
-        """Let time pass without a packet; return the records that are settled by it.
+        """Let time pass without a packet; return the records that are settled by it, findings included.
 
         Args:
             now_ns: The time now, by the clock that stamps the packets.
@@ -158,7 +124,14 @@ class Engine:
             return []
         self.tracker.clock.see(now_ns)
         self.tracker.sweep(now_ns)
-        return self._collect(self.tracker.take())
+        records = self._collect(self.tracker.take())
+        if self._settled_since and now_ns >= self._conclude_at_ns:
+            self._settled_since = False
+            self._conclude_at_ns = now_ns + CONCLUDE_NS
+            for story in self.stories():
+                if story.settled:
+                    records += self._counted(self._conclusions(story))
+        return records
 
     def connection(self, connection_id: str | None) -> Connection | None:
         """Return a connection by its id, None when it is not kept."""
@@ -179,7 +152,7 @@ class Engine:
             return True
         if self.filters.ports is not None and connection.server.port not in self.filters.ports:
             return False
-        return self.filters.origins is None or self.filters.names(connection)
+        return self.filters.origin(connection) is not False
 
     def finish(self, *, truncated: bool = False, dropped: int | None = None) -> list[AnyRecord]:
         """Settle everything; return what was still to be said, the verdicts and the summary.
@@ -197,14 +170,22 @@ class Engine:
         for connection in progress.opened:
             self._kept.put(connection.id, connection)
             self._opened.append(connection)
-        records: list[AnyRecord] = []
-        for sighting in progress.dns:
-            records.append(self._builder.dns(sighting))
+        records: list[AnyRecord] = [
+            self._builder.dns(sighting) for sighting in progress.dns if self.filters.name(sighting.binding.name)
+        ]
         for icmp in progress.icmp:
-            records.append(self._builder.icmp(icmp))
+            about = self.connection(icmp.connection)
+            if about is not None and self.filters.connection(about) and self.filters.origin(about) is not False:
+                records.append(self._builder.icmp(icmp))
         for connection in progress.settled:
-            if self.filters.connection(connection):
-                records += self._builder.connection(connection)
+            self._settled_since = True
+            if not self.filters.connection(connection):
+                continue
+            match self.filters.origin(connection):
+                case True:
+                    records += self._builder.connection(connection)
+                case None:
+                    self._undecided.append(connection)  # Its story decides, at the end.
         if not records:
             return records
         return self.announce() + self._counted(records)
@@ -221,7 +202,8 @@ class Engine:
             name = self.tracker.names.name_of(connection.server.host)
             if name is not None:
                 names[connection.server.host] = name
-        stories = [s for s in tell_stories(connections, self.tracker.clock, names) if self.filters.story(s)]
+        told = tell_stories(connections, self.tracker.clock, names, self.tracker.hosts.identity)
+        stories = [story for story in told if self.filters.story(story)]
         for story in stories:
             story.races = find_races(story)
             clients = {c.client.host for c in (*story.quic, *story.tcp)}
@@ -231,17 +213,37 @@ class Engine:
     def _diagnose(self, *, truncated: bool) -> list[AnyRecord]:
         records: list[AnyRecord] = []
         verdicts: list[AnyRecord] = []
-        for number, story in enumerate(self.stories(), 1):
-            records += self._builder.races(story)
-            findings = self._findings(story)
-            records += [self._finding_record(finding, story) for finding in findings]
+        stories = self.stories()
+        told = {c.id for story in stories for c in (*story.quic, *story.tcp, *(t for t, _ in story.tunnels))}
+        for connection in self._undecided:
+            if connection.id in told:
+                records += self._builder.connection(connection)
+        for number, story in enumerate(stories, 1):
+            records += self._conclusions(story)
             if deserves_verdict(story):
-                verdicts.append(self._verdict(story, findings, number))
+                verdicts.append(self._verdict(story, number))
         facts = self._facts(truncated=truncated)
         for rule in CATALOGUE.values():
             if rule.check_capture is not None:
                 records += [self._finding_record(finding, None) for finding in rule.check_capture(facts)]
         return records + verdicts + self._nothing_sent(verdicts)
+
+    def _conclusions(self, story: Story) -> list[AnyRecord]:
+        """The races and findings of a story that were not told yet."""
+        records: list[AnyRecord] = []
+        for race in story.races:
+            if self._first_time(("race", race.quic.id, race.tcp.id)):
+                records.append(self._builder.race(story, race))
+        for finding in self._findings(story):
+            if self._first_time(finding.key):
+                records.append(self._finding_record(finding, story))
+        return records
+
+    def _first_time(self, key: tuple[str, ...]) -> bool:
+        if key in self._told:
+            return False
+        self._told.add(key)
+        return True
 
     def _findings(self, story: Story) -> list[Finding]:
         if story.relayed:
@@ -252,7 +254,7 @@ class Engine:
         self._problem = self._problem or finding.severity == "problem"
         return self._builder.finding(finding, story, next(self._finding_ids))
 
-    def _verdict(self, story: Story, findings: list[Finding], number: int) -> AnyRecord:
+    def _verdict(self, story: Story, number: int) -> AnyRecord:
         return VerdictRecord(
             id=f"verdict-{number}",
             at=self.tracker.clock.at(self.tracker.clock.now_ns),
@@ -261,7 +263,7 @@ class Engine:
             client=client_text(story),
             versions=None,
             sentence=sentence(story),
-            rules=list(dict.fromkeys(finding.rule for finding in findings)),
+            rules=list(dict.fromkeys(finding.rule for finding in self._findings(story))),
         )
 
     def _nothing_sent(self, verdicts: list[AnyRecord]) -> list[AnyRecord]:

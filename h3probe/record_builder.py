@@ -25,6 +25,7 @@ from h3probe.track.timeline import process_info
 from h3probe.wire.quic.errors import error_name
 
 if TYPE_CHECKING:
+    from h3probe.diagnose.race import Race
     from h3probe.diagnose.rule import Finding
     from h3probe.diagnose.story import Story
     from h3probe.track.clock import Clock
@@ -170,32 +171,27 @@ class RecordBuilder:
             frame=mark.frame,
         )
 
-    def races(self, story: Story) -> list[AnyRecord]:
-        """The records of a story's races."""
-        records: list[AnyRecord] = []
-        for race in story.races:
-            self._races += 1
-            clock = self.clock
-            began = min(race.quic.first, race.tcp.syn or race.tcp.first, key=lambda mark: mark.time_ns)
-            records.append(
-                RaceRecord(
-                    id=f"race-{self._races}",
-                    at=clock.at(began.time_ns),
-                    time=clock.rfc3339(began.time_ns),
-                    origin=story.origin,
-                    client=story.client,
-                    quic=race.quic.id,
-                    tcp=race.tcp.id,
-                    head_start=race.head_start,
-                    quic_ready_at=clock.maybe_at(race.quic.ready.time_ns if race.quic.ready is not None else None),
-                    tcp_ready_at=clock.maybe_at(race.tcp.ready.time_ns if race.tcp.ready is not None else None),
-                    first_ready=race.first_ready,
-                    ready_margin=race.ready_margin,
-                    carried=race.carried,
-                    carried_known_from=race.carried_known_from,
-                )
-            )
-        return records
+    def race(self, story: Story, race: Race) -> RaceRecord:
+        """The record of a race."""
+        self._races += 1
+        clock = self.clock
+        began = min(race.quic.first, race.tcp.syn or race.tcp.first, key=lambda mark: mark.time_ns)
+        return RaceRecord(
+            id=f"race-{self._races}",
+            at=clock.at(began.time_ns),
+            time=clock.rfc3339(began.time_ns),
+            origin=story.origin,
+            client=story.client,
+            quic=race.quic.id,
+            tcp=race.tcp.id,
+            head_start=race.head_start,
+            quic_ready_at=clock.maybe_at(race.quic.ready.time_ns if race.quic.ready is not None else None),
+            tcp_ready_at=clock.maybe_at(race.tcp.ready.time_ns if race.tcp.ready is not None else None),
+            first_ready=race.first_ready,
+            ready_margin=race.ready_margin,
+            carried=race.carried,
+            carried_known_from=race.carried_known_from,
+        )
 
     def finding(self, finding: Finding, story: Story | None, number: int) -> FindingRecord:
         """The record of a finding."""

@@ -48,7 +48,8 @@ def explain(  # noqa: PLR0913 - one parameter per option
     as it comes.
     """
     from h3probe.run.output import make_output  # noqa: PLC0415 - only where it is used
-    from h3probe.engine import Engine, Filters  # noqa: PLC0415 - the decoders load here
+    from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
+    from h3probe.filters import Filters  # noqa: PLC0415
     from h3probe.events import Frame  # noqa: PLC0415
     from h3probe.vantage.files import merge, open_capture  # noqa: PLC0415
 

@@ -64,7 +64,8 @@ def watch(  # noqa: PLR0913 - one parameter per option
     Without a command it watches everything until Ctrl-C. With one it runs it, watches while it lives, and reports its
     traffic alone. Sniffing needs root or CAP_NET_RAW; --relay needs nothing.
     """
-    from h3probe.engine import Engine, Filters  # noqa: PLC0415 - the decoders load here
+    from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
+    from h3probe.filters import Filters  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415
     from h3probe.run.sniffing import Plan, sniff  # noqa: PLC0415, F811
 

@@ -10,6 +10,8 @@ from h3probe.text import clean
 from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from h3probe.diagnose.clients import Client
     from h3probe.diagnose.race import Race
     from h3probe.events import Endpoint, Process
@@ -60,9 +62,19 @@ class Story:
         return self.origin or self.server
 
     @property
+    def connections(self) -> list[Connection]:
+        """All of its connections."""
+        return [*self.quic, *self.tcp, *(t for t, _ in self.tunnels)]
+
+    @property
     def begins_ns(self) -> int:
         """When the first attempt began."""
-        return min(c.first.time_ns for c in (*self.quic, *self.tcp, *(t for t, _ in self.tunnels)))
+        return min(c.first.time_ns for c in self.connections)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing more is expected of any of its connections."""
+        return all(c.settled for c in self.connections)
 
     @property
     def now_ns(self) -> int:
@@ -72,7 +84,7 @@ class Story:
     @property
     def software(self) -> Client | None:
         """The client software, from the first attempt that gives it away."""
-        for connection in (*self.quic, *self.tcp, *(t for t, _ in self.tunnels)):
+        for connection in self.connections:
             client = recognise(connection)
             if client is not None:
                 return client
@@ -106,13 +118,9 @@ def _syn_time(connection: TcpConnection) -> int:
     return connection.syn.time_ns if connection.syn is not None else 0
 
 
-def host_of(endpoint: Endpoint) -> str:
-    """Identity of a host: loopback is one host whatever the family."""
-    return "loopback" if endpoint.is_loopback else endpoint.address
-
-
 def _place(endpoint: Endpoint) -> tuple[str, int]:
-    return (host_of(endpoint), endpoint.port)
+    """Where a server is; loopback is one place whatever the family."""
+    return ("loopback" if endpoint.is_loopback else endpoint.address, endpoint.port)
 
 
 def _name_of(connection: Connection) -> str | None:
@@ -200,13 +208,19 @@ def _by_origin(connections: list[Connection], name_of_address: dict[bytes, str])
     return groups
 
 
-def tell_stories(connections: list[Connection], clock: Clock, name_of_address: dict[bytes, str]) -> list[Story]:
+def tell_stories(
+    connections: list[Connection],
+    clock: Clock,
+    name_of_address: dict[bytes, str],
+    identity: Callable[[Endpoint], str],
+) -> list[Story]:
     """Sort connections into stories.
 
     Args:
         connections: All that are to be explained.
         clock: The capture's time.
         name_of_address: The one name that DNS gave for an address.
+        identity: Tells which host an address belongs to.
 
     Returns:
         Stories in the order in which they began.
@@ -219,14 +233,18 @@ def tell_stories(connections: list[Connection], clock: Clock, name_of_address: d
             if connection.hello is not None:
                 tunnelled.add(connection.hello.random)
         else:
-            by_host.setdefault(host_of(connection.client), []).append(connection)
+            by_host.setdefault(identity(connection.client), []).append(connection)
     for host, members in by_host.items():
         for origin, group in _by_origin(members, name_of_address):
             for part in _partition(group):
                 stories.append(_story(origin, host, part, clock, tunnelled))
-    stories += _tunnel_stories(connections, clock)
+    stories += _tunnel_stories(connections, clock, identity)
+    quic_of_host: dict[str, list[QuicConnection]] = {}
+    for connection in connections:
+        if connection.transport == "quic":
+            quic_of_host.setdefault(identity(connection.client), []).append(connection)
     for story in stories:
-        story.host_quic = [c for c in connections if c.transport == "quic" and host_of(c.client) == story.host]
+        story.host_quic = quic_of_host.get(story.host, [])
     stories.sort(key=lambda s: s.begins_ns)
     return stories
 
@@ -245,7 +263,9 @@ def _story(origin: str | None, host: str, part: list[Connection], clock: Clock, 
     return story
 
 
-def _tunnel_stories(connections: list[Connection], clock: Clock) -> list[Story]:
+def _tunnel_stories(
+    connections: list[Connection], clock: Clock, identity: Callable[[Endpoint], str]
+) -> list[Story]:
     """One story per client and target; the tries at one target are one story."""
     stories: dict[tuple[str, str, str], Story] = {}
     for connection in connections:
@@ -253,7 +273,7 @@ def _tunnel_stories(connections: list[Connection], clock: Clock) -> list[Story]:
             continue
         for tunnel in connection.tunnels.asked:
             client = _client_label([connection])
-            key = (host_of(connection.client), client, tunnel.target.lower())
+            key = (identity(connection.client), client, tunnel.target.lower())
             if key not in stories:
                 stories[key] = Story(tunnel.target.lower(), str(connection.server), client, key[0], clock)
             stories[key].tunnels.append((connection, tunnel))

@@ -90,7 +90,8 @@ def sniff(
             privileges.drop(user)
         root = command.pid if command is not None else plan.pid
         on_root(root)
-        attribution = Attribution(helper, root, local_addresses())
+        local = engine.tracker.hosts.local = local_addresses()
+        attribution = Attribution(helper, root, local)
         engine.filters.wanted = attribution.wanted
         session = Session(engine, output, attribution, make_recorder())
         ended = _loop(plan, sniffer, helper, command, stop, session)

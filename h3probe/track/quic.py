@@ -248,6 +248,10 @@ class QuicConnection:
         quiet = now_ns - self.last.time_ns
         return quiet >= (LINGER_NS if self.ended is not None else IDLE_NS)
 
+    def release(self) -> None:
+        """Let go of what only further packets would need."""
+        self.client_crypto = self.server_crypto = None
+
     def note(self, letter: str) -> None:
         """Add a letter to the history."""
         if len(self.history) < HISTORY_LIMIT:

@@ -185,6 +185,10 @@ class TcpConnection:
             return "reset"
         return "established" if self.connected is not None else None
 
+    def release(self) -> None:
+        """Let go of what only further segments would need."""
+        self.client_stream.data = self.server_stream.data = None
+
     def is_idle(self, now_ns: int) -> bool:
         """Whether nothing more is expected of it."""
         quiet = now_ns - self.last.time_ns

@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from h3probe.track.clock import NS, Clock
+from h3probe.track.hosts import Hosts
 from h3probe.track.mark import Mark
 from h3probe.track.names import DNS_PORTS, Names
 from h3probe.track.quic_tracker import QuicTracker
@@ -65,6 +66,7 @@ class Tracker:
         timeline: Lines for people.
         decoder: Holds the counts of what could not be decoded.
         names: What DNS said.
+        hosts: Which addresses are one host's.
         packets: Frames taken.
         fact: What the latest frame was.
     """
@@ -74,6 +76,7 @@ class Tracker:
         self.timeline = Timeline(self.clock)
         self.decoder = PacketDecoder()
         self.names = Names()
+        self.hosts = Hosts()
         self.packets = 0
         self._receivers: set[bytes] = set()
         self.fact: UdpDatagram | TcpSegment | IcmpError | None = None
@@ -105,9 +108,11 @@ class Tracker:
         self.fact = fact = self.decoder.decode(frame)
         if isinstance(fact, UdpDatagram):
             self._heard(fact.destination.host)
+            self.hosts.see(fact.station, fact.source.host)
             self._udp(fact)
         elif isinstance(fact, TcpSegment):
             self._heard(fact.destination.host)
+            self.hosts.see(fact.station, fact.source.host)
             self.tcp.feed(fact)
         elif isinstance(fact, IcmpError):
             self._icmp(fact)
@@ -174,4 +179,5 @@ class Tracker:
     def _settle(self, connection: Connection) -> None:
         if self._alive.pop(connection.id, None) is not None:
             connection.settled = True
+            connection.release()
             self._progress.settled.append(connection)

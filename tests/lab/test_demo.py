@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
 
 from h3probe.lab.demo import judge, play
+from h3probe.lab.java import find_java
 from h3probe.lab.outcome import Outcome
 from h3probe.lab.scenario import Expectation, load_scenarios
 from h3probe.records import CaptureRecord, SummaryRecord
+from tests.real.parts import NOT_ROOT, SET_UP, RealParts
 
 if TYPE_CHECKING:
     from h3probe.lab.authority import Authority
+    from h3probe.lab.java import JavaRuntime
     from h3probe.lab.scenario import Scenario
     from h3probe.records import Moment
 
@@ -26,6 +31,28 @@ def test_scenario(authority: Authority, scenario: Scenario) -> None:
     assert moments
     assert isinstance(played.records[0], CaptureRecord)
     assert isinstance(played.records[-1], SummaryRecord)
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> JavaRuntime:
+    """A real JDK 26, in the root that `scripts/real-parts` sets up."""
+    parts = RealParts.find()
+    if parts is None:
+        pytest.skip(SET_UP)
+    if os.geteuid() != 0:
+        pytest.skip(NOT_ROOT)
+    launcher = tmp_path_factory.mktemp("java") / "java"
+    launcher.write_text(f'#!/bin/sh\nexec {shlex.join(parts.command(["java"]))} "$@"\n')
+    launcher.chmod(0o755)
+    return find_java(str(launcher))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("scenario", load_scenarios(), ids=lambda scenario: scenario.name)
+def test_scenario_with_java(authority: Authority, java: JavaRuntime, scenario: Scenario) -> None:
+    """A real JDK 26 behaves as the built-in client does in its place, and h3probe is right about it too."""
+    played = asyncio.run(play(scenario, authority, lambda _: None, java))
+    assert played.misses == []
 
 
 def outcome(number: int, version: str | None) -> Outcome:

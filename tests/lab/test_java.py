@@ -65,7 +65,7 @@ def test_unfit_java_is_one_line(tmp_path: Path, version: str, modules: str, comp
 
 def test_missing_java_is_one_line(tmp_path: Path) -> None:
     """A path with nothing there is named."""
-    with pytest.raises(UserError, match="no Java at .*: name a JDK 26"):
+    with pytest.raises(UserError, match=r"no Java at .*: name a JDK 26"):
         find_java(str(tmp_path / "nothing"))
 
 

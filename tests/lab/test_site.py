@@ -11,7 +11,7 @@ from h3probe.lab.site import Site, asgi_app
 @pytest.mark.parametrize(
     ("path", "status", "size"),
     [
-        ("/", 200, 13),
+        ("/", 200, 12),
         ("/hello", 200, 6),
         ("/hello?a=b", 200, 6),
         ("/bytes/0", 200, 0),

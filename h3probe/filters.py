@@ -1,0 +1,63 @@
+"""What is to be reported: by origin, by port, by process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from h3probe.diagnose.story import Story
+    from h3probe.track.tracker import Connection
+
+
+@dataclass(slots=True)
+class Filters:
+    """What is to be reported; None lets everything through.
+
+    Attributes:
+        origins: Host names or addresses, with or without a port, lower case; IPv6 with brackets before a port.
+        ports: Server ports, a proxy's too.
+        wanted: Decides about a connection by its process; set by whoever knows processes.
+    """
+
+    origins: frozenset[str] | None = None
+    ports: frozenset[int] | None = None
+    wanted: Callable[[Connection], bool] | None = None
+
+    def connection(self, connection: Connection) -> bool:
+        """Whether port and process let a connection through."""
+        if self.ports is not None and connection.server.port not in self.ports:
+            return False
+        return self.wanted is None or self.wanted(connection)
+
+    def origin(self, connection: Connection) -> bool | None:
+        """Whether a connection is to one of the origins; None when its own packets do not tell."""
+        if self.origins is None:
+            return True
+        server = connection.server
+        names = _spellings(server.address, server.port)
+        hello = connection.hello
+        if hello is not None and hello.sni:
+            return not self.origins.isdisjoint(names | _spellings(hello.sni.lower(), server.port))
+        return True if not self.origins.isdisjoint(names) else None
+
+    def story(self, story: Story) -> bool:
+        """Whether a story is about one of the origins."""
+        if self.origins is None:
+            return True
+        names: set[str] = set()
+        for place in (story.label, *(str(c.server) for c in (*story.quic, *story.tcp))):
+            host, _, port = place.lower().rpartition(":")
+            names |= _spellings(host.strip("[]"), int(port))
+        return not names.isdisjoint(self.origins)
+
+    def name(self, name: str) -> bool:
+        """Whether a DNS name is one of the origins'."""
+        return self.origins is None or any(o == name or o.startswith(f"{name}:") for o in self.origins)
+
+
+def _spellings(host: str, port: int) -> set[str]:
+    """The ways in which people write a host and a port."""
+    return {host, f"[{host}]", f"{host}:{port}", f"[{host}]:{port}"}
