@@ -1,6 +1,8 @@
 """Runs one fuzz target under Atheris, until it finds something or is stopped.
 
-    uv run --with atheris python -m fuzz.run TARGET [libFuzzer's options, such as -max_total_time=60]
+    uv run --with atheris python -m fuzz.run TARGET [OPTION...]
+
+The options are libFuzzer's, such as `-max_total_time=60`; a file instead of options is run alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is fuzzed: functions of bytes, each with an invariant.
 
-A decoder's invariant: it gives a fact or raises `DecodeError`, nothing else. The invariant of everything above: whatever
-the bytes, it raises nothing and ends with a summary; a capture file may also be refused with `CaptureError`.
+A decoder's invariant: it gives a fact or raises `DecodeError`, nothing else. The invariant of everything above it:
+whatever the bytes, it raises nothing and ends with a summary; a capture file may also be refused with `CaptureError`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ def frame(data: bytes) -> None:
 
 def engine(data: bytes) -> None:
     """IP packets, each behind its length in two bytes, a millisecond apart: everything from decoding to verdicts."""
-    _explain(Frame(number, number * MILLISECOND_NS, RAW, each, len(each)) for number, each in enumerate(_split(data), 1))
+    _explain(
+        Frame(number, number * MILLISECOND_NS, RAW, each, len(each)) for number, each in enumerate(_split(data), 1)
+    )
 
 
 def capture(data: bytes) -> None:
@@ -131,9 +133,11 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "capture": capture,
 }
 
-_HTTP1 = b"CONNECT h3.test:443 HTTP/1.1\r\nHost: h3.test:443\r\nAlt-Svc: h3=\":443\"; ma=3600\r\n\r\n"
-_DNS = bytes.fromhex("000181800001000100000000") + b"\2h3\4test\0\0\x41\0\1" + (
-    b"\xc0\x0c\0\x41\0\1\0\0\0\x3c\0\x0a\0\1\0\0\1\0\3\2h3"
+_HTTP1 = b'CONNECT h3.test:443 HTTP/1.1\r\nHost: h3.test:443\r\nAlt-Svc: h3=":443"; ma=3600\r\n\r\n'
+_DNS = (
+    bytes.fromhex("000181800001000100000000")
+    + b"\2h3\4test\0\0\x41\0\1"
+    + (b"\xc0\x0c\0\x41\0\1\0\0\0\x3c\0\x0a\0\1\0\0\1\0\3\2h3")
 )
 
 

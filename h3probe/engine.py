@@ -16,8 +16,8 @@ from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.story import tell_stories
 from h3probe.diagnose.verdict import client_text, deserves_verdict, sentence
-from h3probe.filters import Filters
 from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
+from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictRecord
 from h3probe.track.clock import NS
@@ -206,7 +206,7 @@ class Engine:
         stories = [story for story in told if self.filters.story(story)]
         for story in stories:
             story.races = find_races(story)
-            clients = {c.client.host for c in (*story.quic, *story.tcp)}
+            clients = {c.client.host for c in story.connections}
             story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
         return stories
 
@@ -214,7 +214,7 @@ class Engine:
         records: list[AnyRecord] = []
         verdicts: list[AnyRecord] = []
         stories = self.stories()
-        told = {c.id for story in stories for c in (*story.quic, *story.tcp, *(t for t, _ in story.tunnels))}
+        told = {c.id for story in stories for c in story.connections}
         for connection in self._undecided:
             if connection.id in told:
                 records += self._builder.connection(connection)
@@ -230,14 +230,12 @@ class Engine:
 
     def _conclusions(self, story: Story) -> list[AnyRecord]:
         """The races and findings of a story that were not told yet."""
-        records: list[AnyRecord] = []
-        for race in story.races:
-            if self._first_time(("race", race.quic.id, race.tcp.id)):
-                records.append(self._builder.race(story, race))
-        for finding in self._findings(story):
-            if self._first_time(finding.key):
-                records.append(self._finding_record(finding, story))
-        return records
+        races = [race for race in story.races if self._first_time(("race", race.quic.id, race.tcp.id))]
+        findings = [finding for finding in self._findings(story) if self._first_time(finding.key)]
+        return [
+            *(self._builder.race(story, race) for race in races),
+            *(self._finding_record(finding, story) for finding in findings),
+        ]
 
     def _first_time(self, key: tuple[str, ...]) -> bool:
         if key in self._told:

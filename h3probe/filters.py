@@ -48,7 +48,7 @@ class Filters:
         if self.origins is None:
             return True
         names: set[str] = set()
-        for place in (story.label, *(str(c.server) for c in (*story.quic, *story.tcp))):
+        for place in (story.label, *(str(server) for server in story.servers)):
             host, _, port = place.lower().rpartition(":")
             names |= _spellings(host.strip("[]"), int(port))
         return not names.isdisjoint(self.origins)

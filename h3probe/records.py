@@ -12,9 +12,7 @@ from typing import Annotated, Literal
 
 SCHEMA_VERSION = 1
 
-QuicOutcome = Literal[
-    "established", "unanswered", "refused", "stalled", "closed", "version-negotiation", "mid-stream"
-]
+QuicOutcome = Literal["established", "unanswered", "refused", "stalled", "closed", "version-negotiation", "mid-stream"]
 TcpOutcome = Literal["established", "unanswered", "refused", "reset", "mid-stream"]
 Transport = Literal["quic", "tcp"]
 Side = Literal["client", "server"]
@@ -258,7 +256,9 @@ class SummaryRecord(Record):
     packets: Annotated[int, "frames read"]
     link_types: Annotated[list[str], "link types seen"]
     truncated: Annotated[bool, "the source ended in the middle of a packet"]
-    dropped: Annotated[int | None, "packets known to be lost before h3probe saw them; null when the source does not say"]
+    dropped: Annotated[
+        int | None, "packets known to be lost before h3probe saw them; null when the source does not say"
+    ]
     malformed: Annotated[int, "packets that could not be decoded"]
     evicted: Annotated[int, "connections forgotten to keep memory bounded"]
     records: Annotated[dict[str, int], "count per record type"]

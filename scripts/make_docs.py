@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.engine import Engine
+from h3probe.records import FindingRecord
 from h3probe.show.console import export_svg, render_end
 from h3probe.show.ndjson import to_json
 from h3probe.show.schema import json_schema
@@ -160,9 +161,11 @@ def rules() -> str:
     """The Markdown of docs/rules.md."""
     seen: dict[str, list[str]] = {slug: [] for slug in CATALOGUE}
     for name in captures():
-        for slug in dict.fromkeys(record.rule for record in explained(name)[0] if record.type == "finding"):
+        for slug in dict.fromkeys(record.rule for record in explained(name)[0] if isinstance(record, FindingRecord)):
             seen[slug].append(name)
-    index = "".join(f"| [`{slug}`](#{slug}) | {rule.severity} | {_cell(rule.title)} |\n" for slug, rule in CATALOGUE.items())
+    index = "".join(
+        f"| [`{slug}`](#{slug}) | {rule.severity} | {_cell(rule.title)} |\n" for slug, rule in CATALOGUE.items()
+    )
     return MADE + _RULES_HEAD + index + "\n" + "\n".join(_rule(rule, seen[slug]) for slug, rule in CATALOGUE.items())
 
 

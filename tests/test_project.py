@@ -17,7 +17,12 @@ from h3probe import __version__
 from h3probe.cli import cli
 from scripts.make_docs import CAPTURES, DOCS, DOCUMENTS, ROOT, captures
 
-MARKDOWN = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md")), *sorted(CAPTURES.glob("*.md")), ROOT / "fuzz/README.md"]
+MARKDOWN = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(DOCS.glob("*.md")),
+    *sorted(CAPTURES.glob("*.md")),
+    ROOT / "fuzz/README.md",
+]
 LARGEST_CAPTURE = 60_000
 """Bytes: many recordings are kept, and each clone gets them all."""
 MADE_BY = "run `uv run python -m scripts.make_docs`, and read the diff"

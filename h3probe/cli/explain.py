@@ -47,10 +47,10 @@ def explain(  # noqa: PLR0913 - one parameter per option
     Reads pcap and pcapng, also compressed (gzip, zstandard), and several files as one; `-` is standard input, read
     as it comes.
     """
-    from h3probe.run.output import make_output  # noqa: PLC0415 - only where it is used
     from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
-    from h3probe.filters import Filters  # noqa: PLC0415
     from h3probe.events import Frame  # noqa: PLC0415
+    from h3probe.filters import Filters  # noqa: PLC0415
+    from h3probe.run.output import make_output  # noqa: PLC0415 - only where it is used
     from h3probe.vantage.files import merge, open_capture  # noqa: PLC0415
 
     limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]

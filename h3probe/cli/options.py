@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 def output_options[F: Callable[..., Any]](function: F) -> F:
     """Add `--json`, `--origin` and `--port`."""
-    function = click.option("--json", "as_json", is_flag=True, help="Print NDJSON records, one a line, as they settle.")(
-        function
-    )
+    function = click.option(
+        "--json", "as_json", is_flag=True, help="Print NDJSON records, one a line, as they settle."
+    )(function)
     function = click.option(
         "--origin",
         "origins",

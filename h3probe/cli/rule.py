@@ -13,7 +13,7 @@ from h3probe.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from h3probe.diagnose.rules import Rule
+    from h3probe.diagnose.rule import Rule
     from h3probe.show.console import Console
 
 

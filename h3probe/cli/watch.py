@@ -67,7 +67,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
     from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
     from h3probe.filters import Filters  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415
-    from h3probe.run.sniffing import Plan, sniff  # noqa: PLC0415, F811
+    from h3probe.run.sniffing import Plan, sniff  # noqa: PLC0415
 
     if relays and interfaces:
         raise click.UsageError("--relay and --interface exclude each other: a relay sees what passes through it")

@@ -157,7 +157,7 @@ def recognise_quic(connection: QuicConnection) -> Client | None:
         ids = parse_parameters(connection.hello.transport_parameters).order
     except DecodeError:
         return None
-    order = tuple(i for i in ids if i % 31 != 27)  # noqa: PLR2004 - reserved to be ignored, RFC 9000, 18.1
+    order = tuple(i for i in ids if i % 31 != 27)
     fitting = [c for c in known_clients() if any(mark.fits(connection, order) for mark in c.quic)]
     return fitting[0] if len(fitting) == 1 else None
 

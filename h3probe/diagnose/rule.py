@@ -104,8 +104,9 @@ def lasted(attempt: QuicConnection) -> float:
 
 
 def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
-    """Judge a failed QUIC attempt by what it did to the request behind it (RFC 8305's spirit: an address of
-    the other family that answers makes a refused one harmless).
+    """Judge a failed QUIC attempt by what it did to the request behind it.
+
+    An address of the other family that answers makes a refused one harmless, as RFC 8305 means it to be.
     """
     twins = [q for q in story.quic if q is not attempt and q.established]
     if any(abs(q.first.time_ns - attempt.first.time_ns) <= 5 * NS for q in twins):
@@ -122,9 +123,7 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
     return "notice" if story.one_sided and attempt.client_close is None else "problem"
 
 
-def by_severity(
-    story: Story, attempts: list[QuicConnection]
-) -> list[tuple[Severity, list[QuicConnection]]]:
+def by_severity(story: Story, attempts: list[QuicConnection]) -> list[tuple[Severity, list[QuicConnection]]]:
     """Sort failed attempts by what each did to its request, the worst first."""
     groups: dict[Severity, list[QuicConnection]] = {"problem": [], "notice": [], "info": []}
     for attempt in attempts:

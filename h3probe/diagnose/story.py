@@ -67,6 +67,11 @@ class Story:
         return [*self.quic, *self.tcp, *(t for t, _ in self.tunnels)]
 
     @property
+    def servers(self) -> list[Endpoint]:
+        """Where its attempts went, a proxy left out."""
+        return [q.server for q in self.quic] + [t.server for t in self.tcp]
+
+    @property
     def begins_ns(self) -> int:
         """When the first attempt began."""
         return min(c.first.time_ns for c in self.connections)
@@ -175,7 +180,9 @@ def _client_label(connections: list[Connection]) -> str:
     return connections[0].client.address
 
 
-def _by_origin(connections: list[Connection], name_of_address: dict[bytes, str]) -> list[tuple[str | None, list[Connection]]]:
+def _by_origin(
+    connections: list[Connection], name_of_address: dict[bytes, str]
+) -> list[tuple[str | None, list[Connection]]]:
     """Group one host's attempts by origin.
 
     What names itself (SNI) is grouped by name and port. What does not belongs to the only name that this
@@ -236,8 +243,7 @@ def tell_stories(
             by_host.setdefault(identity(connection.client), []).append(connection)
     for host, members in by_host.items():
         for origin, group in _by_origin(members, name_of_address):
-            for part in _partition(group):
-                stories.append(_story(origin, host, part, clock, tunnelled))
+            stories += [_story(origin, host, part, clock, tunnelled) for part in _partition(group)]
     stories += _tunnel_stories(connections, clock, identity)
     quic_of_host: dict[str, list[QuicConnection]] = {}
     for connection in connections:
@@ -263,9 +269,7 @@ def _story(origin: str | None, host: str, part: list[Connection], clock: Clock, 
     return story
 
 
-def _tunnel_stories(
-    connections: list[Connection], clock: Clock, identity: Callable[[Endpoint], str]
-) -> list[Story]:
+def _tunnel_stories(connections: list[Connection], clock: Clock, identity: Callable[[Endpoint], str]) -> list[Story]:
     """One story per client and target; the tries at one target are one story."""
     stories: dict[tuple[str, str, str], Story] = {}
     for connection in connections:

@@ -78,7 +78,9 @@ def _quic_alone(story: Story, first: QuicConnection) -> str:
     others = [q for q in story.quic if q is not first and story.failed(q) and q.first.time_ns <= first.first.time_ns]
     name = _quic_name(first)
     if others:
-        return f"{name}{_ready_after(first)}; {_why(story, others[0])} at {others[0].server} before it. No TCP was tried."
+        return (
+            f"{name}{_ready_after(first)}; {_why(story, others[0])} at {others[0].server} before it. No TCP was tried."
+        )
     return f"{name} from the first request{_ready_after(first)}; no TCP was tried."
 
 
@@ -90,7 +92,9 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
     waits = [(q, t, ((t.syn or t.first).time_ns - q.first.time_ns) / NS) for q, t in late if t is not None]
     if waits:
         attempt, _, wait = max(waits, key=lambda w: w[2])
-        return f"{name}, not HTTP/3, and only after {seconds(wait)}: {_why(story, attempt)}, and TCP was tried after that."
+        return (
+            f"{name}, not HTTP/3, and only after {seconds(wait)}: {_why(story, attempt)}, and TCP was tried after that."
+        )
     return f"{name}, not HTTP/3: {_why(story, story.quic[0])}."
 
 
@@ -158,7 +162,7 @@ def _both(story: Story, quic: QuicConnection, tcp: TcpConnection) -> str:
         return f"{tcp_name} first, then {quic_name}: QUIC began {gap} after TCP was ready{took}."
     if tcp.first.time_ns >= (quic.ready or quic.first).time_ns:
         gap = seconds((tcp.first.time_ns - (quic.ready or quic.first).time_ns) / NS)
-        return f"{quic_name} first{_ready_after(quic)}; TCP ({tcp_name}) began {gap} after that, and carried something too."
+        return f"{quic_name} first{_ready_after(quic)}; TCP ({tcp_name}) began {gap} after that."
     waits = [q for q in story.quic if fallback_of(story, q) is not None]
     if waits:
         wait = seconds((tcp.first.time_ns - waits[0].first.time_ns) / NS)

@@ -82,8 +82,10 @@ def http_over_tcp(connection: TcpConnection) -> str:
 
 def is_h3(attempt: QuicConnection) -> bool:
     """Whether HTTP/3, and nothing else, was offered."""
-    return attempt.hello is not None and bool(attempt.hello.alpn) and all(
-        p == "h3" or p.startswith("h3-") for p in attempt.hello.alpn
+    return (
+        attempt.hello is not None
+        and bool(attempt.hello.alpn)
+        and all(p == "h3" or p.startswith("h3-") for p in attempt.hello.alpn)
     )
 
 

@@ -41,7 +41,7 @@ class JavaRuntime:
 
     Attributes:
         program: Its launcher.
-        version: The first line of `java -version`.
+        version: What `java -version` says about itself, one line.
     """
 
     program: str
@@ -70,7 +70,8 @@ def find_java(path: str | None) -> JavaRuntime:
         raise UserError(f"{program} is Java {version[1]}; HTTP/3 came with Java {_WANTED}: name one with --java PATH")
     if "jdk.compiler" not in _ask(program, "--list-modules"):
         raise UserError(f"{program} is a JRE; compiling Probe.java needs a JDK {_WANTED}")
-    return JavaRuntime(program, said.partition("\n")[0].strip())
+    # Not always the first line: JAVA_TOOL_OPTIONS makes the JVM speak before.
+    return JavaRuntime(program, next(line.strip() for line in said.splitlines() if version[0] in line))
 
 
 def compile_probe(java: JavaRuntime, authority: Authority) -> Path:

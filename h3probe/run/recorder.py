@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from h3probe import __version__
 from h3probe.capture.pcapng_write import PcapngWriter
-from h3probe.run.trim import Trimmer
 from h3probe.errors import UserError
+from h3probe.run.trim import Trimmer
 
 if TYPE_CHECKING:
     from typing import BinaryIO

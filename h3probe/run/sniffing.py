@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from h3probe.engine import Engine
+    from h3probe.events import Dropped, Frame
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
 
@@ -51,49 +52,54 @@ class Plan:
         seconds: For how long; None until it is ended.
         command: What to run.
         pid: A process that runs already.
+        stdout: Where the command's standard output goes, a descriptor; None leaves it where it is.
     """
 
     interfaces: Sequence[str]
     seconds: float | None
     command: Sequence[str]
     pid: int | None
+    stdout: int | None = None
 
 
-def sniff(
-    plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[], Recorder | None], on_root: Callable[[int | None], None]
-) -> Ended:
+def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[], Recorder | None]) -> Ended:
     """Watch interfaces until the plan's end.
 
     Args:
         plan: What is to be watched.
         engine: Explains.
         output: Shows.
-        make_recorder: Opens the capture file, after privileges are dropped.
-        on_root: Told the process whose traffic is wanted, before the first packet.
+        make_recorder: Opens the capture file; called as the user who called sudo.
 
     Raises:
-        UserError: No permission, no such interface, no such command.
+        UserError: No permission, no such interface, no such command, no such file to be written.
     """
     with ExitStack() as stack:
         sniffer = stack.enter_context(Sniffer(plan.interfaces))
         user = privileges.sudo_user()
         helper = stack.enter_context(ProcessesHelper(plan.pid, user=user))
+        local = engine.tracker.hosts.local = local_addresses()
+        attribution = Attribution(helper, local)
+        engine.filters.wanted = attribution.wanted
+        with privileges.acting_as(user):
+            recorder = make_recorder()
+        if recorder is not None:
+            stack.enter_context(recorder)
+        session = Session(engine, output, attribution, recorder)
         command: Command | None = None
         stop = stack.enter_context(Stop(lambda number: command.forward(number) if command is not None else None))
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
+        root = plan.pid
+        # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.
         if plan.command:
-            command = Command(plan.command, user=user)
-            helper.watch(command.pid)
+            command = stack.enter_context(Command(plan.command, user=user, stdout=plan.stdout))
+            root = command.pid
+            helper.watch(root)
         # The parser of hostile bytes keeps no rights: everything that needs them is open by now.
         if user is not None:
             privileges.drop(user)
-        root = command.pid if command is not None else plan.pid
-        on_root(root)
-        local = engine.tracker.hosts.local = local_addresses()
-        attribution = Attribution(helper, root, local)
-        engine.filters.wanted = attribution.wanted
-        session = Session(engine, output, attribution, make_recorder())
+        attribution.root = root
         ended = _loop(plan, sniffer, helper, command, stop, session)
         session.events(_rest(sniffer))
         _, dropped = sniffer.statistics()
@@ -137,9 +143,9 @@ def _loop(
     return Ended(status, stop.requested)
 
 
-def _rest(sniffer: Sniffer) -> list[object]:
+def _rest(sniffer: Sniffer) -> list[Frame | Dropped]:
     """What waits in the kernel still, bounded: a flood does not keep a run from ending."""
-    rest: list[object] = []
+    rest: list[Frame | Dropped] = []
     for _ in range(64):
         batch = sniffer.read()
         if not batch:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
-from h3probe.track.quic import MARKS_LIMIT, HelloStream, QuicConnection
+from h3probe.track.quic import MARKS_LIMIT, QuicConnection
+from h3probe.track.quic_initial import read_initial
+from h3probe.track.quic_routing import (
+    QuicFlow,
+    destination_id,
+    flow_key,
+    long_connection,
+    opens_as_client,
+    quoted_connection,
+    server_side,
+    short_connection,
+)
 from h3probe.track.table import BoundedTable
-from h3probe.wire.ja4 import ja4
 from h3probe.wire.quic.aggregate import split_aggregate
 from h3probe.wire.quic.errors import error_name
-from h3probe.wire.quic.frames import Ack, ConnectionClose, Crypto, parse_frames
 from h3probe.wire.quic.packets import LongPacket, ShortPacket, gquic_version, looks_like_quic, split_datagram
-from h3probe.wire.quic.protection import initial_keys, open_packet, retry_is_valid
+from h3probe.wire.quic.protection import retry_is_valid
 from h3probe.wire.quic.versions import version_name
-from h3probe.wire.tls import handshake_messages, parse_client_hello, parse_server_hello
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,31 +33,12 @@ if TYPE_CHECKING:
     from h3probe.events import Endpoint
     from h3probe.track.timeline import Timeline
     from h3probe.wire.packet import IcmpError, UdpDatagram
-    from h3probe.wire.quic.protection import Opened
+    from h3probe.wire.quic.frames import ConnectionClose
 
-CLIENT_HELLO = 1
-SERVER_HELLO = 2
 # Connections that share one pair of ports: a client's later attempts from the same socket.
 CONNECTIONS_PER_FLOW = 32
-PACKET_NUMBERS_LIMIT = 512
 # Initials closer together than this are one flight.
 AGAIN_NS = NS // 20
-
-
-@dataclass(slots=True)
-class QuicFlow:
-    """What one pair of UDP ports carries: usually one connection, several when a client tries again."""
-
-    connections: list[QuicConnection] = field(default_factory=list)
-
-
-def _flow_key(a: Endpoint, b: Endpoint) -> tuple[Endpoint, Endpoint]:
-    return (a, b) if a <= b else (b, a)
-
-
-def _server_side(datagram: UdpDatagram) -> bool:
-    """Guess, for a connection whose start was missed, whether its server sent this: servers have the low port."""
-    return datagram.source.port < datagram.destination.port
 
 
 class QuicTracker:
@@ -87,7 +75,7 @@ class QuicTracker:
 
     def forget(self, connection: QuicConnection) -> None:
         """Let go of a settled connection."""
-        key = _flow_key(connection.client, connection.server)
+        key = flow_key(connection.client, connection.server)
         flow = self._flows.get(key)
         if flow is None:
             return
@@ -97,14 +85,14 @@ class QuicTracker:
 
     def feed(self, datagram: UdpDatagram) -> bool:
         """Take one datagram; return whether it is QUIC."""
-        key = _flow_key(datagram.source, datagram.destination)
+        key = flow_key(datagram.source, datagram.destination)
         flow = self._flows.get(key)
         if flow is None:
             if not looks_like_quic(datagram.payload):
                 return self._gquic(key, datagram)
             flow = QuicFlow()
         mark = Mark(datagram.frame, datagram.time_ns)
-        for part in split_aggregate(datagram.payload, _destination_id(flow, datagram)):
+        for part in split_aggregate(datagram.payload, destination_id(flow, datagram)):
             self._datagram(flow, datagram, part, mark)
         if flow.connections and key not in self._flows:
             self._remember(key, flow)
@@ -117,10 +105,10 @@ class QuicTracker:
 
     def feed_icmp(self, error: IcmpError) -> QuicConnection | None:
         """Take an ICMP error about a datagram; return the connection that it is about."""
-        flow = self._flows.get(_flow_key(error.source, error.destination))
+        flow = self._flows.get(flow_key(error.source, error.destination))
         if flow is None or not flow.connections:
             return None
-        connection = _quoted_connection(flow, error)
+        connection = quoted_connection(flow, error)
         mark = Mark(error.frame, error.time_ns)
         if error.kind == "too-big":
             connection.too_big = connection.too_big or (mark, error)
@@ -165,9 +153,9 @@ class QuicTracker:
         hello_part = False
         for packet in packets:
             if isinstance(packet, ShortPacket):
-                connection = _short_connection(flow, datagram, packet)
+                connection = short_connection(flow, datagram, packet)
             else:
-                connection = _long_connection(flow, datagram, packet) or self._open(flow, datagram, packet, mark)
+                connection = long_connection(flow, datagram, packet) or self._open(flow, datagram, packet, mark)
             if connection is None:
                 continue
             from_client = datagram.source == connection.client
@@ -180,18 +168,16 @@ class QuicTracker:
                 hello_part = True
                 self._hello_sent(connection, mark)
 
-    def _open(
-        self, flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket, mark: Mark
-    ) -> QuicConnection | None:
+    def _open(self, flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket, mark: Mark) -> QuicConnection | None:
         """Make a connection for a packet that fits none."""
         if packet.kind in ("retry", "version-negotiation"):
             return None  # Without the Initial that it answers it proves nothing, and may be forged.
-        begins = packet.kind == "initial" and (packet.truncated or _opens_as_client(packet))
+        begins = packet.kind == "initial" and (packet.truncated or opens_as_client(packet))
         known_start = begins or packet.kind == "unknown"
         # Only clients send 0-RTT packets, and to the connection ID that the Initial keys come from: the Initial
         # itself may still come, late.
         early = packet.kind == "zero-rtt"
-        from_server = not known_start and not early and _server_side(datagram)
+        from_server = not known_start and not early and server_side(datagram)
         connection = QuicConnection(
             id=self._new_id(),
             client=datagram.destination if from_server else datagram.source,
@@ -264,95 +250,12 @@ class QuicTracker:
         self._say(connection, mark, "Retry: the server wants the address proven", outgoing=False)
 
     def _initial(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> bool:
-        if not from_client:
+        read = read_initial(connection, packet, from_client=from_client)
+        if not from_client and read.counts:
             self._answered(connection, packet, mark)
-        side = connection.client_crypto if from_client else connection.server_crypto
-        opened = None if side is None else self._open_initial(connection, packet, side, from_client=from_client)
-        if opened is None or side is None:
-            connection.note("I" if from_client else "i")
-            return False
-        if opened.packet_number in side.packet_numbers:
-            return False  # The same packet again: captured twice, since a sender never reuses a number.
-        if len(side.packet_numbers) < PACKET_NUMBERS_LIMIT:
-            side.packet_numbers.add(opened.packet_number)
-        side.largest = max(side.largest, opened.packet_number)
-        connection.note("I" if from_client else "i")
-        return self._frames(connection, side, opened.payload, mark, from_client=from_client)
-
-    def _open_initial(
-        self, connection: QuicConnection, packet: LongPacket, side: HelloStream, *, from_client: bool
-    ) -> Opened | None:
-        if packet.truncated:
-            connection.cut += 1
-            return None
-        if connection.key_dcid is None:
-            return None
-        candidates = [connection.key_dcid]
-        if from_client and connection.dcid is not None and connection.dcid != connection.key_dcid:
-            candidates.append(connection.dcid)  # An Initial from before the Retry, late or sent again.
-        for dcid in candidates:
-            try:
-                keys = initial_keys(packet.version, dcid)
-                opened = open_packet(keys.client if from_client else keys.server, packet, side.largest)
-            except DecodeError:
-                continue
-            if not from_client and packet.version != connection.version:
-                connection.version = packet.version  # Compatible version negotiation (RFC 9368).
-            return opened
-        connection.unopened += 1
-        return None
-
-    def _frames(
-        self, connection: QuicConnection, side: HelloStream, payload: bytes, mark: Mark, *, from_client: bool
-    ) -> bool:
-        grew = False
-        try:
-            frames = parse_frames(payload)
-        except DecodeError:
-            connection.unopened += 1
-            return False
-        for frame in frames:
-            if isinstance(frame, Crypto):
-                grew = True
-                side.stream.add(frame.offset, frame.data)
-            elif isinstance(frame, Ack) and from_client:
-                connection.answer_acked = True
-            elif isinstance(frame, ConnectionClose):
-                self._close(connection, frame, mark, from_client=from_client)
-        if from_client:
-            self._client_hello(connection, side, mark)
-        else:
-            self._server_hello(connection, side, mark)
-        return grew and from_client
-
-    def _client_hello(self, connection: QuicConnection, side: HelloStream, mark: Mark) -> None:
-        if connection.hello is not None:
-            return
-        for kind, body in handshake_messages(side.stream.contiguous)[0]:
-            if kind != CLIENT_HELLO:
-                return
-            try:
-                connection.hello = parse_client_hello(body)
-            except DecodeError:
-                return
-            connection.ja4 = ja4(connection.hello, "q")
-            connection.mid_stream = False  # 0-RTT packets had come before it.
-            connection.note("S")
-            return
-
-    def _server_hello(self, connection: QuicConnection, side: HelloStream, mark: Mark) -> None:
-        if connection.server_hello is not None:
-            return
-        for kind, body in handshake_messages(side.stream.contiguous)[0]:
-            if kind != SERVER_HELLO:
-                return
-            try:
-                hello = parse_server_hello(body)
-            except DecodeError:
-                return
-            if not hello.is_retry:
-                connection.server_hello = hello
-            connection.note("s")
+        if read.close is not None:
+            self._close(connection, read.close, mark, from_client=from_client)
+        return read.hello_part
 
     def _hello_sent(self, connection: QuicConnection, mark: Mark) -> None:
         """A datagram from the client carried a part of its ClientHello."""
@@ -447,63 +350,3 @@ def _count(connection: QuicConnection, mark: Mark, size: int, *, from_client: bo
     else:
         connection.server_bytes += size
         connection.server_largest = max(connection.server_largest, size)
-
-
-def _destination_id(flow: QuicFlow, datagram: UdpDatagram) -> bytes:
-    """The connection ID that packets of this datagram start with, as far as is known."""
-    payload = datagram.payload
-    if len(payload) > 6 and payload[0] & 0x80:
-        return payload[6 : 6 + payload[5]]
-    for connection in reversed(flow.connections):
-        known = connection.server_scid if datagram.source == connection.client else connection.client_scid
-        if known and payload.startswith(known, 1):
-            return known
-    return b""
-
-
-def _opens_as_client(packet: LongPacket) -> bool:
-    """Whether this is a client's first Initial: its own Destination Connection ID gives the keys."""
-    try:
-        open_packet(initial_keys(packet.version, packet.dcid).client, packet)
-    except DecodeError:
-        return False
-    return True
-
-
-def _long_connection(flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket) -> QuicConnection | None:
-    """The connection that a long-header packet names with its connection IDs."""
-    for connection in reversed(flow.connections):
-        if connection.gquic is not None:
-            return connection
-        if datagram.source == connection.client:
-            mine = packet.dcid in (connection.dcid, connection.retry_scid, connection.server_scid)
-            if packet.scid == connection.client_scid and (mine or packet.kind != "initial"):
-                return connection
-            if packet.scid == connection.client_scid and packet.scid and not _opens_as_client(packet):
-                return connection
-        elif packet.dcid == connection.client_scid:
-            return connection
-    return None
-
-
-def _short_connection(flow: QuicFlow, datagram: UdpDatagram, packet: ShortPacket) -> QuicConnection | None:
-    """The connection of a short-header packet: by its connection ID, else the latest that is under way."""
-    for connection in reversed(flow.connections):
-        known = connection.server_scid if datagram.source == connection.client else connection.client_scid
-        if known and packet.data.startswith(known, 1):
-            return connection
-    # The connection ID may have been renewed, or be empty.
-    under_way = [c for c in flow.connections if c.answered or c.mid_stream]
-    return under_way[-1] if under_way else None
-
-
-def _quoted_connection(flow: QuicFlow, error: IcmpError) -> QuicConnection:
-    """The connection whose connection ID the quoted datagram shows, else the latest of the flow."""
-    quoted = error.quoted
-    if len(quoted) > 6 and quoted[0] & 0x80:
-        dcid = quoted[6 : 6 + quoted[5]]
-        for connection in reversed(flow.connections):
-            ids = (connection.dcid, connection.retry_scid, connection.server_scid, connection.client_scid)
-            if len(dcid) == quoted[5] and dcid in ids:
-                return connection
-    return flow.connections[-1]

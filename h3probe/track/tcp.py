@@ -103,6 +103,11 @@ class TcpConnection:
     transport: Literal["tcp"] = "tcp"
 
     @property
+    def connecting(self) -> bool:
+        """Whether a SYN was seen and its answer was not yet acknowledged."""
+        return self.syn is not None and self.connected is None
+
+    @property
     def undecided(self) -> bool:
         """Whether its first bytes do not tell yet what it carries."""
         return self.tls is None and self.tunnels is None and not self.plain

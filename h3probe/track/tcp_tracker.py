@@ -128,10 +128,9 @@ class TcpTracker:
         connection.last = mark
         if segment.flags & SYN:
             self._syn(connection, segment, mark, from_client=from_client)
-        elif from_client and segment.flags & ACK and connection.connected is None and connection.syn is not None:
+        elif from_client and segment.flags & (ACK | RST) == ACK and connection.connecting:
             # One-sided captures have no SYN-ACK; the client's ACK tells that there was one.
-            if not segment.flags & RST:
-                self._connected(connection, segment, mark)
+            self._connected(connection, segment, mark)
         if segment.payload or segment.length:
             self._payload(connection, segment, mark, from_client=from_client)
         if segment.flags & (FIN | RST):
@@ -213,7 +212,7 @@ class TcpTracker:
         if connection.tunnels is not None and not connection.tunnels.over:
             self._tunnels(connection, mark, from_client=from_client)
         tls = connection.tls
-        if tls is None or tls.over:
+        if tls is None or tls.is_over():
             return
         had_hello = tls.hello is not None
         for is_client in (True, False) if from_client else (False, True):
@@ -224,7 +223,7 @@ class TcpTracker:
                 tls.feed(data[start:] if start else data, mark, from_client=is_client)
         if tls.hello is not None and not had_hello:
             self._hello(connection, mark)
-        if tls.over:
+        if tls.is_over():
             self._tls_over(connection, mark)
 
     def _recognise(self, connection: TcpConnection, mark: Mark, *, from_client: bool) -> None:
@@ -237,7 +236,7 @@ class TcpTracker:
         elif data and any(p.startswith(data[: len(p)]) for p in CONNECT_PREFIXES):
             connection.tunnels = Tunnels()
             connection.plain = True
-        elif len(data) >= 6 or (data and looks_like_request(data)) or not from_client:  # noqa: PLR2004 - a record's head
+        elif len(data) >= 6 or (data and looks_like_request(data)) or not from_client:
             connection.plain = True
             self._plain(connection, mark)
 
@@ -316,9 +315,7 @@ class TcpTracker:
             self._say(connection, mark, f"closed by the {side}, {what}", outgoing=from_client,
                       weight="bad" if early else "progress")  # fmt: skip
 
-    def _say_tunnel(
-        self, connection: TcpConnection, tunnel: Tunnel, text: str, mark: Mark, *, outgoing: bool
-    ) -> None:
+    def _say_tunnel(self, connection: TcpConnection, tunnel: Tunnel, text: str, mark: Mark, *, outgoing: bool) -> None:
         refused = tunnel.status is not None and not tunnel.open
         self._timeline.say(
             connection, mark, text, transport="proxy", outgoing=outgoing, weight="bad" if refused else "start"

@@ -100,8 +100,7 @@ class TlsProgress:
     _client: _Half = field(default_factory=_Half)
     _server: _Half = field(default_factory=_Half)
 
-    @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether nothing more is to be learned."""
         return self.state in (TlsState.READY, TlsState.FAILED)
 
@@ -113,7 +112,7 @@ class TlsProgress:
             mark: The segment that brought the newest of them.
             from_client: Whose they are.
         """
-        if self.over:
+        if self.is_over():
             return
         half = self._client if from_client else self._server
         try:
@@ -123,7 +122,7 @@ class TlsProgress:
             return
         for record in found:
             self._record(half, record, mark, from_client=from_client)
-            if self.over:
+            if self.is_over():
                 return
 
     def _record(self, half: _Half, record: Record, mark: Mark, *, from_client: bool) -> None:
@@ -152,7 +151,7 @@ class TlsProgress:
             try:
                 if from_client and kind == 1:
                     self._client_hello(parse_client_hello(body), mark)
-                elif not from_client and kind == 2:  # noqa: PLR2004 - server_hello, RFC 8446, 4
+                elif not from_client and kind == 2:
                     self._server_hello(parse_server_hello(body), mark)
             except DecodeError:
                 self.state = TlsState.FAILED
@@ -178,7 +177,7 @@ class TlsProgress:
             self._fail(side, record.payload[1], mark)
 
     def _fail(self, side: Side, code: int | None, mark: Mark) -> None:
-        if not self.over:
+        if not self.is_over():
             self.alert, self.alert_mark = (side, code), mark
         self._step(Step.ALERT, mark)
 

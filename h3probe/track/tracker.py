@@ -10,8 +10,10 @@ from h3probe.track.clock import NS, Clock
 from h3probe.track.hosts import Hosts
 from h3probe.track.mark import Mark
 from h3probe.track.names import DNS_PORTS, Names
+from h3probe.track.quic import QuicConnection
 from h3probe.track.quic_tracker import QuicTracker
 from h3probe.track.table import BoundedTable
+from h3probe.track.tcp import TcpConnection
 from h3probe.track.tcp_tracker import TcpTracker
 from h3probe.track.timeline import Timeline
 from h3probe.wire.packet import IcmpError, PacketDecoder, TcpSegment, UdpDatagram
@@ -19,10 +21,8 @@ from h3probe.wire.packet import IcmpError, PacketDecoder, TcpSegment, UdpDatagra
 if TYPE_CHECKING:
     from h3probe.events import Frame, SocketOwner
     from h3probe.track.names import DnsSighting
-    from h3probe.track.quic import QuicConnection
-    from h3probe.track.tcp import TcpConnection
 
-    Connection = QuicConnection | TcpConnection
+Connection = QuicConnection | TcpConnection
 
 TCP = 6
 UDP = 17

@@ -123,7 +123,7 @@ class Tunnels:
             if head is None:
                 return None
             self._server_position += head.head_length
-            if head.status >= 200 or head.status == SWITCHING_PROTOCOLS:  # noqa: PLR2004 - final, RFC 9110, 15
+            if head.status >= 200 or head.status == SWITCHING_PROTOCOLS:
                 break
         tunnel = self.asked[-1]
         tunnel.status, tunnel.answered = head.status, mark

@@ -24,19 +24,25 @@ class Command:
         argv: The command and its arguments.
         env: Its environment; this process's own, or that of `user`, unless given.
         user: Whom it runs as, when this process is root.
+        stdout: The descriptor it gets as standard output; this process's own unless given.
 
     Raises:
         CommandError: It could not be started; with the exit status a shell gives, 126 or 127.
     """
 
     def __init__(
-        self, argv: Sequence[str], *, env: dict[str, str] | None = None, user: privileges.User | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: dict[str, str] | None = None,
+        user: privileges.User | None = None,
+        stdout: int | None = None,
     ) -> None:
         self.argv = list(argv)
         self._interrupted = False
         if env is None and user is not None:
             env = privileges.environment_of(user)
-        self._process = _start(self.argv, env, user)
+        self._process = _start(self.argv, env, user, stdout)
 
     @property
     def pid(self) -> int:
@@ -68,14 +74,16 @@ class Command:
         self._interrupted = True
 
 
-def _start(argv: list[str], env: dict[str, str] | None, user: privileges.User | None) -> subprocess.Popen[bytes]:
+def _start(
+    argv: list[str], env: dict[str, str] | None, user: privileges.User | None, stdout: int | None
+) -> subprocess.Popen[bytes]:
     name = argv[0]
     try:
         if user is None:
-            return subprocess.Popen(argv, env=env)  # noqa: S603 - the user's own command is what this is for
+            return subprocess.Popen(argv, env=env, stdout=stdout)  # noqa: S603 - the user's own command is what this is for
         groups = privileges.groups_of(user)
         return subprocess.Popen(  # noqa: S603 - the same
-            argv, env=env, user=user.uid, group=user.gid, extra_groups=groups
+            argv, env=env, stdout=stdout, user=user.uid, group=user.gid, extra_groups=groups
         )
     except OSError as error:
         raise _failure(name, error, user) from error

@@ -1,10 +1,11 @@
 """Everything that only Linux has, in one module.
 
 Its reasons: AF_PACKET is the one way to see all interfaces (later ones too) through one ordered queue with the kernel's
-own timestamps and drop counters; capabilities and `no_new_privs` are what giving up root means there; and the
-don't-fragment option has another name on every system. Nothing here is needed to explain a capture, to relay or to run
-the lab. The numbers are those of asm-generic, linux/if_packet.h, linux/prctl.h and linux/capability.h, which Python
-does not name.
+own timestamps and drop counters; asking the kernel for one socket takes microseconds, where reading its whole table, as
+portable code must, takes milliseconds, in which a short-lived client is gone; capabilities and `no_new_privs` are what
+giving up root means there; and the don't-fragment option has another name on every system. Nothing here is needed to
+explain a capture, to relay or to run the lab. The numbers are those of asm-generic, linux/if_packet.h,
+linux/sock_diag.h, linux/prctl.h and linux/capability.h, which Python does not name.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ import errno
 import os
 import socket
 import struct
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from h3probe.errors import PrivilegeError
 from h3probe.vantage import bpf
+from h3probe.vantage.pace import Pace
 from h3probe.vantage.packets import Packet
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from h3probe.events import Endpoint
 
 _SO_ATTACH_FILTER = 26
 _SO_RCVBUFFORCE = 33
@@ -150,6 +156,93 @@ class PacketSource:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
+
+
+_SOCK_DIAG_BY_FAMILY = 20
+_NLM_F_REQUEST = 1
+_NETLINK_SOCK_DIAG = 4
+_NETLINK_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
+_DIAG_REQUEST = struct.Struct("=BBBBI")  # family, protocol, extensions, padding, states
+_DIAG_NO_INTERFACE_NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
+_DIAG_INODE = 16 + 4 + 48 + 16  # behind both headers: the last field of struct inet_diag_msg
+_UDP = 17
+_ALL_PROCESSES_INTERVAL_S = 0.05
+
+
+class SocketOwners:
+    """The kernel's own table of sockets, asked for one socket at a time (sock_diag(7)), and whose they are."""
+
+    def __init__(self) -> None:
+        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+        self._socket = socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG)
+        self._socket.settimeout(0.1)
+        self._sequence = 0
+        self._pids: dict[int, int] = {}
+        self._pace = Pace(_ALL_PROCESSES_INTERVAL_S)
+
+    def pid(self, protocol: int, local: Endpoint, remote: Endpoint, *, first: Collection[int]) -> int | None:
+        """The process that owns the socket which packets from `remote` to `local` are for.
+
+        Args:
+            protocol: 6 or 17.
+            local: The socket's own side.
+            remote: Its peer.
+            first: Processes to look at before all others, which is cheap.
+        """
+        inode = self.inode(protocol, local, remote)
+        if inode is None:
+            return None
+        for pid in first:
+            if inode in socket_inodes(pid):
+                return pid
+        if inode not in self._pids and self._pace.begin():
+            self._pids = {}
+            for pid in sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()):
+                for each in socket_inodes(pid):
+                    self._pids.setdefault(each, pid)  # of several that share it, the first is the eldest as a rule
+            self._pace.end()
+        return self._pids.get(inode)
+
+    def inode(self, protocol: int, local: Endpoint, remote: Endpoint) -> int | None:
+        """The inode of the socket that packets from `remote` to `local` are for; None when there is none."""
+        # For UDP the kernel takes the two the other way round, "for historical reasons" (net/ipv4/udp_diag.c).
+        first, second = (remote, local) if protocol == _UDP else (local, remote)
+        self._sequence = (self._sequence + 1) & 0xFFFFFFFF
+        family = socket.AF_INET if len(local.host) == 4 else socket.AF_INET6
+        request = (
+            _DIAG_REQUEST.pack(family, protocol, 0, 0, 0xFFFFFFFF)
+            + struct.pack("!HH16s16s", first.port, second.port, first.host, second.host)
+            + _DIAG_NO_INTERFACE_NO_COOKIE
+        )
+        length = _NETLINK_HEADER.size + len(request)
+        header = _NETLINK_HEADER.pack(length, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, self._sequence, 0)
+        try:
+            self._socket.send(header + request)
+            while True:
+                answer = self._socket.recv(8192)
+                _, kind, _, sequence, _ = _NETLINK_HEADER.unpack_from(answer)
+                if sequence == self._sequence:
+                    break
+        except OSError:
+            return None
+        if kind != _SOCK_DIAG_BY_FAMILY or len(answer) < _DIAG_INODE + 4:
+            return None
+        return int.from_bytes(answer[_DIAG_INODE : _DIAG_INODE + 4], sys.byteorder) or None
+
+
+def socket_inodes(pid: int) -> list[int]:
+    """The inodes of a process's sockets; empty when it is gone, or may not be looked at."""
+    inodes = []
+    try:
+        with os.scandir(f"/proc/{pid}/fd") as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    target = os.readlink(entry.path)  # noqa: PTH115 - thousands of them; a Path each is half the cost
+                    if target.startswith("socket:["):
+                        inodes.append(int(target[8:-1]))
+    except OSError:
+        return inodes
+    return inodes
 
 
 CAP_DAC_READ_SEARCH = 2

@@ -11,12 +11,16 @@ files in other users' folders could then no longer be written.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from h3probe.errors import PrivilegeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class User(NamedTuple):
@@ -78,6 +82,27 @@ def chown_to_user(path: Path, user: User | None = None) -> None:
         os.chown(path, user.uid, user.gid, follow_symlinks=False)
 
 
+@contextlib.contextmanager
+def acting_as(user: User | None) -> Iterator[None]:
+    """Be this user for a moment, as far as files go: what is made then is theirs, and made where they may.
+
+    Nothing happens without a user. Single-threaded code only: it is the whole process that acts as the user.
+    """
+    if user is None:
+        yield
+        return
+    groups = os.getgroups()
+    try:
+        os.setgroups(groups_of(user))
+        os.setegid(user.gid)
+        os.seteuid(user.uid)
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
 def drop(user: User) -> bool:
     """Become this user for good: identity, groups, capabilities, and no way back.
 
@@ -109,16 +134,8 @@ def drop(user: User) -> bool:
 
 def _python_is_readable_to(user: User) -> bool:
     folders = [folder for folder in (*sys.path, sys.prefix, sys.base_prefix) if folder and Path(folder).is_dir()]
-    groups = os.getgroups()
-    try:
-        os.setgroups(groups_of(user))
-        os.setegid(user.gid)
-        os.seteuid(user.uid)
+    with acting_as(user):
         return all(os.access(folder, os.R_OK | os.X_OK, effective_ids=True) for folder in folders)
-    finally:
-        os.seteuid(0)
-        os.setegid(0)
-        os.setgroups(groups)
 
 
 def give_up_capabilities() -> None:

@@ -4,8 +4,9 @@ It is forked before that, keeps two capabilities of all (CAP_SYS_PTRACE to see w
 read /proc/PID/fd), has no open file but its end of a socket pair, and answers one question: who owns this socket. It
 looks while the main process reads packets, so that neither waits for the other, and ends when the pair is closed.
 
-One JSON object a line. Questions: `{"id", "protocol", "host", "port"}` and `{"tree": pid}`; answers: `{"id",
-"time_ns", "pid", "name"}`, with a null `pid` when nobody was seen within a second.
+One JSON object a line. Questions: `{"id", "protocol", "local", "remote"}` (each address `["hex", port]`, the
+second one may be null) and `{"tree": pid}`; answers: `{"id", "time_ns", "pid", "name"}`, with a null `pid` when nobody
+was seen within a second.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from h3probe.events import Endpoint, Process, SocketOwner
@@ -32,6 +34,7 @@ _MAX_PENDING = 1024
 _MAX_LINE = 4096
 _PATIENCE_S = 1.0
 _POLL_S = 0.005
+_AGAIN_S = 0.03
 
 
 class ProcessesHelper:
@@ -66,7 +69,7 @@ class ProcessesHelper:
         """Look at the tree of this process first, and all the time."""
         self._send({"tree": root_pid})
 
-    def ask(self, protocol: int, local: Endpoint) -> None:
+    def ask(self, protocol: int, local: Endpoint, remote: Endpoint | None = None) -> None:
         """Ask who owns a socket; `answers` will say. A question that waits already is not asked twice."""
         question = protocol, local
         if question in self._asked or len(self._pending) >= _MAX_PENDING:
@@ -74,7 +77,8 @@ class ProcessesHelper:
         self._last += 1
         self._pending[self._last] = question
         self._asked.add(question)
-        self._send({"id": self._last, "protocol": protocol, "host": local.host.hex(), "port": local.port})
+        peer = None if remote is None else (remote.host.hex(), remote.port)
+        self._send({"id": self._last, "protocol": protocol, "local": (local.host.hex(), local.port), "remote": peer})
 
     def answers(self) -> list[SocketOwner]:
         """The owners found since the last call, without waiting; what nobody was seen to own is left out."""
@@ -82,9 +86,11 @@ class ProcessesHelper:
         found, self._found = self._found, []
         return found
 
-    def owner(self, protocol: int, local: Endpoint, *, timeout: float = 0.3) -> Process | None:
+    def owner(
+        self, protocol: int, local: Endpoint, remote: Endpoint | None = None, *, timeout: float = 0.3
+    ) -> Process | None:
         """Ask, and wait for the answer; None when nobody is seen to own it, or after `timeout` seconds."""
-        self.ask(protocol, local)
+        self.ask(protocol, local, remote)
         deadline = time.monotonic() + timeout
         seen = 0
         while self.alive:
@@ -182,8 +188,29 @@ def _keep_two_capabilities(user: User | None) -> None:
     linux.no_new_privileges()
 
 
+@dataclass(slots=True)
+class _Question:
+    """One that is not answered yet.
+
+    Attributes:
+        number: Its id.
+        protocol: 6 or 17.
+        local: The socket's own side.
+        remote: Its peer, where that is known.
+        deadline: When the answer is that nobody was seen.
+        again: When to look next.
+    """
+
+    number: int
+    protocol: int
+    local: Endpoint
+    remote: Endpoint | None
+    deadline: float
+    again: float
+
+
 def _serve(pair: socket.socket, processes: Processes) -> None:
-    waiting: dict[int, tuple[int, Endpoint, float]] = {}
+    waiting: list[_Question] = []
     buffer = b""
     while True:
         idle = not waiting and not processes.is_watching
@@ -196,17 +223,30 @@ def _serve(pair: socket.socket, processes: Processes) -> None:
                 if "tree" in message:
                     processes.watch(message["tree"])
                 else:
-                    local = Endpoint(bytes.fromhex(message["host"]), message["port"])
-                    waiting[message["id"]] = message["protocol"], local, time.monotonic() + _PATIENCE_S
+                    waiting.append(_question(message))
+        waiting = [question for question in waiting if not _is_answered(pair, processes, question)]
         processes.poll()
-        for number, (protocol, local, deadline) in list(waiting.items()):
-            owner = processes.owner(protocol, local)
-            if owner is not None or time.monotonic() > deadline:
-                del waiting[number]
-                _reply(pair, number, owner)
 
 
-def _reply(pair: socket.socket, number: int, owner: Process | None) -> None:
+def _question(message: dict[str, Any]) -> _Question:
+    now = time.monotonic()
+    remote = None if message["remote"] is None else _endpoint(message["remote"])
+    return _Question(message["id"], message["protocol"], _endpoint(message["local"]), remote, now + _PATIENCE_S, now)
+
+
+def _endpoint(address: list[Any]) -> Endpoint:
+    return Endpoint(bytes.fromhex(address[0]), address[1])
+
+
+def _is_answered(pair: socket.socket, processes: Processes, question: _Question) -> bool:
+    now = time.monotonic()
+    if now < question.again:
+        return False
+    question.again = now + _AGAIN_S
+    owner = processes.owner(question.protocol, question.local, question.remote)
+    if owner is None and now < question.deadline:
+        return False
     pid, name = (None, None) if owner is None else (owner.pid, owner.name)
-    message = {"id": number, "time_ns": time.time_ns(), "pid": pid, "name": name}
+    message = {"id": question.number, "time_ns": time.time_ns(), "pid": pid, "name": name}
     pair.sendall(json.dumps(message).encode() + b"\n")
+    return True

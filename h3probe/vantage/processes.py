@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from h3probe.events import Endpoint, Process
+from h3probe.vantage.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,15 +23,17 @@ if TYPE_CHECKING:
     import psutil
     from psutil._ntuples import pconn, sconn
 
+    from h3probe.vantage.linux import SocketOwners
+
 LIMIT = 65_536
 """Sockets remembered, at most."""
 
 _PROTOCOLS = {socket.SOCK_STREAM: 6, socket.SOCK_DGRAM: 17}
+_KINDS = {6: "tcp", 17: "udp"}  # psutil's names; apart, since Linux's table of TCP takes a hundred times longer to read
 _MEMORY_S = 600.0
 _FRESH_S = 0.5
 _SCAN_INTERVAL_S = 0.05  # 20 full scans a second, at most
-_SCAN_PAUSE = 3.0  # and none before thrice the time that the last one took: a quarter of the time, at most
-_TREE_INTERVAL_S = 0.002  # how often the sockets of the tree are looked at; it costs some 0.1 ms a process
+_POLL_INTERVAL_S = {"tcp": 0.25, "udp": 0.002}
 _FAMILY_INTERVAL_S = 0.1  # how often the tree is searched for new children
 _WILDCARDS = {4: (bytes(4), bytes(16)), 16: (bytes(16),)}  # a socket bound to :: has IPv4 too, as the JDK's have
 
@@ -68,8 +72,9 @@ class Processes:
         self._count = 0
         self._family: dict[int, psutil.Process] = {}
         self._family_looked = float("-inf")
-        self._tree_pace = _Pace(_TREE_INTERVAL_S)
-        self._scan_pace = _Pace(_SCAN_INTERVAL_S)
+        self._poll_pace = {kind: Pace(interval) for kind, interval in _POLL_INTERVAL_S.items()}
+        self._scan_pace = {kind: Pace(_SCAN_INTERVAL_S) for kind in _KINDS.values()}
+        self._kernel = _kernel()
 
     def watch(self, root_pid: int) -> None:
         """Take the tree of this process for the one under watch from now on."""
@@ -81,31 +86,41 @@ class Processes:
         """Whether there is a tree to look at."""
         return self._root_pid is not None
 
-    def owner(self, protocol: int, local: Endpoint) -> Process | None:
+    def owner(self, protocol: int, local: Endpoint, remote: Endpoint | None = None) -> Process | None:
         """The process that owns the socket with this protocol (6, 17) and local address; None if nobody is seen.
 
-        None may also mean that it is too early to look again: ask once more with the next packet.
+        None may also mean that it is too early to look again: ask once more with the next packet. With the peer's
+        address Linux can be asked for this very socket, which takes well below a millisecond for the tree under watch.
         """
         now = time.monotonic()
         found = self._best(protocol, local)
         if found is not None and now - found.seen < _FRESH_S:
             return found.process
+        if remote is not None and self._kernel is not None:
+            if self._root_pid is not None:
+                self._find_family(self._root_pid)
+            pid = self._kernel.pid(protocol, local, remote, first=self._family)
+            process = None if pid is None else _process(pid)
+            if process is not None:
+                self._note(protocol, local, process, connected=True)
+                return process
         self.poll()
         found = self._best(protocol, local)
-        if found is not None and found.seen >= now:
-            return found.process
-        self._scan()
-        found = self._best(protocol, local)
+        if (found is None or found.seen < now) and (remote is None or self._kernel is None):
+            self._scan(_KINDS[protocol])
+            found = self._best(protocol, local)
         return None if found is None else found.process
 
     def poll(self) -> None:
         """Look at the sockets of the command's process tree; to be called every few milliseconds while it runs."""
-        if self._root_pid is None or not self._tree_pace.begin():
+        if self._root_pid is None:
             return
         self._find_family(self._root_pid)
-        for pid, process in list(self._family.items()):
-            self._look_at(pid, process)
-        self._tree_pace.end()
+        for kind, pace in self._poll_pace.items():
+            if pace.begin():
+                for pid, process in list(self._family.items()):
+                    self._look_at(pid, process, kind)
+                pace.end()
 
     def children_of(self, pid: int) -> list[int]:
         """The processes that descend from this one, itself first; empty when there is no such process."""
@@ -132,11 +147,11 @@ class Processes:
                 except psutil.Error:
                     continue
 
-    def _look_at(self, pid: int, process: psutil.Process) -> None:
+    def _look_at(self, pid: int, process: psutil.Process, kind: str) -> None:
         import psutil  # noqa: PLC0415 - the same
 
         try:
-            connections = process.net_connections("inet")
+            connections = process.net_connections(kind)
             owner = Process(pid, process.name()) if connections else None
         except psutil.NoSuchProcess:
             self._family.pop(pid, None)
@@ -144,31 +159,33 @@ class Processes:
         except (psutil.Error, OSError):
             return
         if owner is not None:
-            now = time.monotonic()
             for connection in connections:
-                self._note(connection, owner, now)
+                self._note_connection(connection, owner)
 
-    def _scan(self) -> None:
+    def _scan(self, kind: str) -> None:
         """Look at every socket of every process that this one may look at."""
-        if not self._scan_pace.begin():
+        pace = self._scan_pace[kind]
+        if not pace.begin():
             return
-        now = time.monotonic()
         owners: dict[int, Process | None] = {}
-        for pid, connection in _all_sockets():
+        for pid, connection in _all_sockets(kind):
             if pid not in owners:
                 owners[pid] = _process(pid)
             owner = owners[pid]
             if owner is not None:
-                self._note(connection, owner, now)
-        self._forget(now)
-        self._scan_pace.end()
+                self._note_connection(connection, owner)
+        self._forget(time.monotonic())
+        pace.end()
 
-    def _note(self, connection: pconn | sconn, owner: Process, now: float) -> None:
+    def _note_connection(self, connection: pconn | sconn, owner: Process) -> None:
         protocol = _PROTOCOLS.get(connection.type)
-        if not connection.laddr or protocol is None:
-            return
-        host, port = packed(connection.laddr[0]), connection.laddr[1]
-        entry = _Socket(host, bool(connection.raddr), owner, owner.pid in self._family, now)
+        if connection.laddr and protocol is not None:
+            local = Endpoint(packed(connection.laddr[0]), connection.laddr[1])
+            self._note(protocol, local, owner, connected=bool(connection.raddr))
+
+    def _note(self, protocol: int, local: Endpoint, owner: Process, *, connected: bool) -> None:
+        host, port = _unmapped(local.host), local.port
+        entry = _Socket(host, connected, owner, owner.pid in self._family, time.monotonic())
         known = self._sockets.pop((protocol, port), [])
         kept = [other for other in known if other.host != host or other.process.pid != owner.pid]
         self._sockets[protocol, port] = [*kept, entry]
@@ -201,35 +218,26 @@ class Processes:
         )
 
 
-class _Pace:
-    """Keeps an expensive activity to an interval, and to a share of the time."""
-
-    def __init__(self, interval: float) -> None:
-        self._interval = interval
-        self._not_before = float("-inf")
-        self._began = 0.0
-
-    def begin(self) -> bool:
-        self._began = time.monotonic()
-        return self._began >= self._not_before
-
-    def end(self) -> None:
-        now = time.monotonic()
-        self._not_before = max(self._began + self._interval, now + _SCAN_PAUSE * (now - self._began))
-
-
-def _all_sockets() -> Iterator[tuple[int, pconn | sconn]]:
+def _all_sockets(kind: str) -> Iterator[tuple[int, pconn | sconn]]:
     """Every socket whose owner this process may know, with the owner's number."""
     import psutil  # noqa: PLC0415 - loaded when a process is looked for
 
     try:
-        yield from ((each.pid, each) for each in psutil.net_connections("inet") if each.pid is not None)
+        yield from ((each.pid, each) for each in psutil.net_connections(kind) if each.pid is not None)
     except (psutil.Error, OSError):  # macOS tells this to root alone, and of one process to its user
         for process in psutil.process_iter():
             try:
-                yield from ((process.pid, each) for each in process.net_connections("inet"))
+                yield from ((process.pid, each) for each in process.net_connections(kind))
             except (psutil.Error, OSError):
                 continue
+
+
+def _kernel() -> SocketOwners | None:
+    if sys.platform != "linux":
+        return None
+    from h3probe.vantage import linux  # noqa: PLC0415 - Linux only
+
+    return linux.SocketOwners()
 
 
 def _process(pid: int) -> Process | None:

@@ -137,7 +137,7 @@ def test_swallowing_begins_and_ends(authority: Authority) -> None:
     """A site that swallows UDP is silent to new connections until it stops doing so."""
 
     async def run() -> list[str | None]:
-        seen = []
+        seen: list[str | None] = []
         async with running(SERVERS["h3"], authority) as server:
             for swallows in (False, True, False):
                 server.site.swallows_udp = swallows

@@ -157,18 +157,18 @@ def test_full_scans_are_rationed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Questions in a row that nobody can answer do not cost a look at every process each."""
     scans = 0
 
-    def nobody() -> Iterator[tuple[int, object]]:
+    def nobody(_: str) -> Iterator[tuple[int, object]]:
         nonlocal scans
         scans += 1
         return iter(())
 
     monkeypatch.setattr("h3probe.vantage.processes._all_sockets", nobody)
-    monkeypatch.setattr("h3probe.vantage.processes.time.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0)
     processes = Processes()
     for port in range(1000):
         assert processes.owner(17, Endpoint(LOOPBACK4, port)) is None
     assert scans == 1
-    monkeypatch.setattr("h3probe.vantage.processes.time.monotonic", lambda: 1000.06)
+    monkeypatch.setattr("time.monotonic", lambda: 1000.06)
     processes.owner(17, Endpoint(LOOPBACK4, 1))
     assert scans == 2
 
@@ -179,7 +179,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (os.getpid(), SimpleNamespace(type=socket.SOCK_DGRAM, laddr=("127.0.0.1", port), raddr=()))
         for port in range(1, 1001)
     ]
-    monkeypatch.setattr("h3probe.vantage.processes._all_sockets", lambda: iter(opened))
+    monkeypatch.setattr("h3probe.vantage.processes._all_sockets", lambda _: iter(opened))
     processes = Processes(limit=100)
     assert owner_pid(processes, 17, Endpoint(LOOPBACK4, 1000)) == os.getpid()
     assert sum(map(len, processes._sockets.values())) == processes._count == 100

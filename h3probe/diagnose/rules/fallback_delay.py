@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import NOTICEABLE_S, TAKEOVER_NS, Finding, Rule, hellos
@@ -22,6 +23,9 @@ ADVICE = (
     "Make QUIC answer, or stop advertising it. A client that races QUIC and TCP does not pay this; one that tries "
     "QUIC alone first pays it for every new connection."
 )
+
+
+STATES = {"unanswered": "was not answered", "refused": "was refused", "stalled": "was answered and stalled"}
 
 
 def fallback_of(story: Story, attempt: QuicConnection) -> TcpConnection | None:
@@ -52,7 +56,7 @@ def fallback_of(story: Story, attempt: QuicConnection) -> TcpConnection | None:
 def _long_silent(attempt: QuicConnection, syn_ns: int) -> bool:
     """Whether an attempt without a close had gone quiet for longer than its own doubling timer explains."""
     marks = attempt.hello_datagrams
-    gap = max((b.time_ns - a.time_ns for a, b in zip(marks, marks[1:], strict=False)), default=NS)
+    gap = max((b.time_ns - a.time_ns for a, b in pairwise(marks)), default=NS)
     return syn_ns - attempt.last.time_ns > max(3 * gap, 3 * NS)
 
 
@@ -75,8 +79,8 @@ def _finding(story: Story, attempt: QuicConnection, tcp: TcpConnection) -> Findi
     syn = tcp.syn or tcp.first
     cost = (syn.time_ns - attempt.first.time_ns) / NS
     outcome = attempt.outcome(story.now_ns)
-    state = {"unanswered": "was not answered", "refused": "was refused", "stalled": "was answered and stalled"}
-    summary = f"{seconds(cost)} passed between the first Initial, which {state.get(outcome or '', 'did not lead to a connection')}, and the SYN of the fallback to TCP."
+    state = STATES.get(outcome or "", "did not lead to a connection")
+    summary = f"{seconds(cost)} passed between the first Initial, which {state}, and the SYN of the fallback to TCP."
     waited = waited_until_close(attempt)
     timer = timer_of(attempt, waited if waited is not None else cost) or timer_of(attempt, cost)
     advice = ADVICE
@@ -86,9 +90,13 @@ def _finding(story: Story, attempt: QuicConnection, tcp: TcpConnection) -> Findi
     evidence = hellos(attempt)
     if attempt.refusals:
         mark, error = attempt.refusals[0]
-        evidence.append((mark, f"ICMP {error.meaning}, {seconds((mark.time_ns - attempt.first.time_ns) / NS)} after it"))
+        evidence.append(
+            (mark, f"ICMP {error.meaning}, {seconds((mark.time_ns - attempt.first.time_ns) / NS)} after it")
+        )
     if attempt.client_close is not None:
-        evidence.append((attempt.client_close[0], f"the client ends the attempt: {close_text(attempt.client_close[1])}"))
+        evidence.append(
+            (attempt.client_close[0], f"the client ends the attempt: {close_text(attempt.client_close[1])}")
+        )
     evidence.append((syn, f"SYN to {tcp.server}, {seconds(cost)} after the first Initial"))
     severity: Severity = "problem" if cost > NOTICEABLE_S else "notice"
     return Finding(SLUG, severity, summary, cut(evidence), advice, [attempt, tcp], cost)

@@ -31,7 +31,11 @@ def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
         gaps.append(f"{facts.evicted} connections had to be forgotten to keep memory bounded")
     late = [c for c in facts.connections if c.transport == "quic" and c.mid_stream]
     gaps += _quic_gaps(facts, late)
-    web = [c for c in facts.connections if c.transport == "tcp" and c.mid_stream and c.hello is None and c.server.port == 443]
+    web = [
+        c
+        for c in facts.connections
+        if c.transport == "tcp" and c.mid_stream and c.hello is None and c.server.port == 443
+    ]
     if web:
         gaps.append(f"{_count(len(web), 'TCP connection')} to port 443 had begun before it")
     if not gaps:

@@ -59,10 +59,14 @@ def _finding(story: Story, seen: float) -> Finding:
     attempts: list[QuicConnection] = story.quic
     places = sorted({str(q.server) for q in attempts})
     count = "a QUIC attempt" if len(attempts) == 1 else f"{len(attempts)} QUIC attempts"
-    summary = f"After {count} at {', '.join(places)} failed, no TCP connection to it was tried in the {seconds(seen)} seen."
+    summary = (
+        f"After {count} at {', '.join(places)} failed, no TCP connection to it was tried in the {seconds(seen)} seen."
+    )
     evidence: list[tuple[Mark, str]] = []
     for attempt in attempts:
-        evidence.append((attempt.first, f"QUIC attempt begins, {attempt.outcome(story.now_ns)}, {seconds(lasted(attempt))}"))
+        evidence.append(
+            (attempt.first, f"QUIC attempt begins, {attempt.outcome(story.now_ns)}, {seconds(lasted(attempt))}")
+        )
         if attempt.client_close is not None:
             evidence.append((attempt.client_close[0], f"the client ends it: {close_text(attempt.client_close[1])}"))
     weak = story.one_sided and all(a.client_close is None for a in attempts)

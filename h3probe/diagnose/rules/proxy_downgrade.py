@@ -33,7 +33,7 @@ def check(story: Story) -> Iterator[Finding]:
 
 
 def _finding(story: Story, used: list[tuple[TcpConnection, Tunnel]]) -> Finding:
-    tcp, tunnel = used[0]
+    tcp, _ = used[0]
     count = "" if len(used) == 1 else f" ({len(used)} tunnels)"
     summary = (
         f"Requests to {story.label} went through a CONNECT tunnel of the proxy {tcp.server}{count}, as "

@@ -58,7 +58,7 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
         raise AssertionError
     after = seconds((mark.time_ns - attempt.first.time_ns) / NS)
     summary = f"The {side} closed QUIC to {attempt.server} after {after}: {close_text(frame)}."
-    if frame.code - CRYPTO_ERROR == 120 and attempt.hello is not None:  # noqa: PLR2004 - no_application_protocol
+    if frame.code - CRYPTO_ERROR == 120 and attempt.hello is not None:
         summary += f" The client offered {clean(', '.join(attempt.hello.alpn), 80) or 'no protocol'}."
     evidence = [*hellos(attempt, limit=1), (mark, f"CONNECTION_CLOSE from the {side}: {close_text(frame)}")]
     return Finding(SLUG, severity_of_failure(story, attempt), summary, cut(evidence), _advice(frame.code), [attempt])

@@ -45,7 +45,9 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
     server = ", ".join(version_name(v) for v in offered if not is_reserved(v)) or "none that is known"
     client = ", ".join(_spoken(attempt))
     later = [q for q in story.quic if q is not attempt and q.established and q.first.time_ns >= mark.time_ns]
-    summary = f"{attempt.server} does not speak {version_name(attempt.version)}: it offers {server}, the client {client}."
+    summary = (
+        f"{attempt.server} does not speak {version_name(attempt.version)}: it offers {server}, the client {client}."
+    )
     severity = severity_of_failure(story, attempt)
     if later:
         summary += f" The client went on with {later[0].version_name}, at the cost of one round trip."

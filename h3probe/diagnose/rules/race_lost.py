@@ -53,10 +53,14 @@ def _finding(story: Story, race: Race) -> Finding:
     began = race.tcp.syn or race.tcp.first
     ready = race.tcp.ready or race.tcp.first
     took = seconds((ready.time_ns - min(began.time_ns, race.quic.first.time_ns)) / NS)
-    summary = f"QUIC and TCP raced, and TCP ({http_over_tcp(race.tcp)}) carried the first exchange, ready after {took}: {_how_quic_went(story, race)}."
+    summary = (
+        f"QUIC and TCP raced, and TCP ({http_over_tcp(race.tcp)}) carried the first exchange, ready after {took}: "
+        f"{_how_quic_went(story, race)}."
+    )
+    order = "after" if race.head_start >= 0 else "before"
     evidence: list[tuple[Mark, str]] = [
         (race.quic.first, "QUIC begins: first Initial"),
-        (began, f"TCP begins: SYN, {seconds(abs(race.head_start))} {'after' if race.head_start >= 0 else 'before'} the Initial"),
+        (began, f"TCP begins: SYN, {seconds(abs(race.head_start))} {order} the Initial"),
         (ready, "TCP is ready"),
     ]
     if race.quic.ready is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
@@ -26,9 +27,9 @@ SHORTEST_TIMER_S = 2.0
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire for each pair of attempts, one right after the other's timeout."""
-    for first, second in zip(story.quic, story.quic[1:], strict=False):
+    for first, second in pairwise(story.quic):
         if _is_repeat(story, first, second):
-            yield _finding(story, first, second)
+            yield _finding(first, second)
 
 
 def _is_repeat(story: Story, first: QuicConnection, second: QuicConnection) -> bool:
@@ -47,16 +48,21 @@ def _is_repeat(story: Story, first: QuicConnection, second: QuicConnection) -> b
     return not between and story.tcp_open_at(second.first.time_ns) is None
 
 
-def _finding(story: Story, first: QuicConnection, second: QuicConnection) -> Finding:
+def _finding(first: QuicConnection, second: QuicConnection) -> Finding:
     one = (second.first.time_ns - first.first.time_ns) / NS
     ends = (second.last_client or second.last).time_ns
     total = (ends - first.first.time_ns) / NS
     port = "the same UDP port" if first.client.port == second.client.port else f"UDP port {second.client.port}"
     timer = timer_of(first, one)
     named = f" ({timer_text(*timer)})" if timer else ""
-    summary = f"A first QUIC attempt of {seconds(one)}{named} failed; right after it a second one began, new DCID, from {port}, and no TCP in between: one request waits out two timeouts."
-    finished = second.client_close is not None
-    summary += f" The second one {'took' if finished else 'was seen for'} {seconds(lasted(second))}{'' if finished else ' and goes on when the capture ends'}."
+    summary = (
+        f"A first QUIC attempt of {seconds(one)}{named} failed; right after it a second one began, new DCID, from "
+        f"{port}, and no TCP in between: one request waits out two timeouts. The second one "
+    )
+    if second.client_close is not None:
+        summary += f"took {seconds(lasted(second))}."
+    else:
+        summary += f"was seen for {seconds(lasted(second))}, and not to its end."
     if first.client_close is not None and first.client_close[1].reason:
         summary += f" The first one's CONNECTION_CLOSE says “{clean(first.client_close[1].reason, 120)}”."
     evidence = [*hellos(first), *hellos(second)]

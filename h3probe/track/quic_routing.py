@@ -1,0 +1,104 @@
+"""Which QUIC connection a packet belongs to: ports first, then connection IDs (RFC 9000, 5.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from h3probe.errors import DecodeError
+from h3probe.wire.quic.protection import initial_keys, open_packet
+
+if TYPE_CHECKING:
+    from h3probe.events import Endpoint
+    from h3probe.track.quic import QuicConnection
+    from h3probe.wire.packet import IcmpError, UdpDatagram
+    from h3probe.wire.quic.packets import LongPacket, ShortPacket
+
+
+@dataclass(slots=True)
+class QuicFlow:
+    """What one pair of UDP ports carries: usually one connection, several when a client tries again."""
+
+    connections: list[QuicConnection] = field(default_factory=list)
+
+
+def flow_key(a: Endpoint, b: Endpoint) -> tuple[Endpoint, Endpoint]:
+    """The same for both directions."""
+    return (a, b) if a <= b else (b, a)
+
+
+def server_side(datagram: UdpDatagram) -> bool:
+    """Guess, for a connection whose start was missed, whether its server sent this: servers have the low port."""
+    return datagram.source.port < datagram.destination.port
+
+
+def destination_id(flow: QuicFlow, datagram: UdpDatagram) -> bytes:
+    """The connection ID that packets of this datagram start with, as far as is known."""
+    payload = datagram.payload
+    if len(payload) > 6 and payload[0] & 0x80:
+        return payload[6 : 6 + payload[5]]
+    for connection in reversed(flow.connections):
+        known = connection.server_scid if datagram.source == connection.client else connection.client_scid
+        if known and payload.startswith(known, 1):
+            return known
+    return b""
+
+
+def opens_as_client(packet: LongPacket) -> bool:
+    """Whether this is a client's first Initial: its own Destination Connection ID gives the keys."""
+    try:
+        open_packet(initial_keys(packet.version, packet.dcid).client, packet)
+    except DecodeError:
+        return False
+    return True
+
+
+def long_connection(flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket) -> QuicConnection | None:
+    """The connection that a long-header packet names with its connection IDs."""
+    for connection in reversed(flow.connections):
+        if connection.gquic is not None:
+            return connection
+        if datagram.source == connection.client:
+            if packet.scid == connection.client_scid and _is_continued(connection, packet):
+                return connection
+        elif packet.dcid == connection.client_scid:
+            return connection
+    return None
+
+
+def _is_continued(connection: QuicConnection, packet: LongPacket) -> bool:
+    """Whether a client's packet with a connection's Source Connection ID goes on with it, or begins another one."""
+    if packet.kind != "initial" or packet.dcid in (connection.dcid, connection.retry_scid, connection.server_scid):
+        return True
+    if not opens_as_client(packet):
+        return bool(packet.scid)
+    # It begins with keys of its own. The same non-empty ID and a token: it follows a Retry that was not seen, or a
+    # Version Negotiation; else it is a new connection of a client that uses no IDs of its own.
+    follows = bool(packet.scid) and (bool(packet.token) or connection.version_negotiation is not None)
+    if follows:
+        connection.key_dcid = connection.retry_scid = packet.dcid
+        connection.answer_acked = True
+    return follows
+
+
+def short_connection(flow: QuicFlow, datagram: UdpDatagram, packet: ShortPacket) -> QuicConnection | None:
+    """The connection of a short-header packet: by its connection ID, else the latest that is under way."""
+    for connection in reversed(flow.connections):
+        known = connection.server_scid if datagram.source == connection.client else connection.client_scid
+        if known and packet.data.startswith(known, 1):
+            return connection
+    # The connection ID may have been renewed, or be empty.
+    under_way = [c for c in flow.connections if c.answered or c.mid_stream]
+    return under_way[-1] if under_way else None
+
+
+def quoted_connection(flow: QuicFlow, error: IcmpError) -> QuicConnection:
+    """The connection whose connection ID the quoted datagram shows, else the latest of the flow."""
+    quoted = error.quoted
+    if len(quoted) > 6 and quoted[0] & 0x80:
+        dcid = quoted[6 : 6 + quoted[5]]
+        for connection in reversed(flow.connections):
+            ids = (connection.dcid, connection.retry_scid, connection.server_scid, connection.client_scid)
+            if len(dcid) == quoted[5] and dcid in ids:
+                return connection
+    return flow.connections[-1]
