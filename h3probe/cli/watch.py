@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -24,6 +24,10 @@ Examples:
 \b
 Exit status: the command's own (with --exit-code findings, and without a
 command: 0 no problem, 1 a problem was found); 2 wrong usage.
+
+\b
+With --json, standard output has the records alone: what the command prints
+there goes to standard error.
 """
 
 
@@ -34,7 +38,7 @@ command: 0 no problem, 1 a problem was found); 2 wrong usage.
               help="Forward TCP and UDP from a local port instead of sniffing (repeatable); needs no privileges.")  # fmt: skip
 @click.option("--for", "seconds", metavar="SECONDS", type=click.FloatRange(min=0.0, min_open=True),
               help="End after this time.")  # fmt: skip
-@click.option("--pid", type=click.IntRange(min=1), help="Only the traffic of a process that already runs, and its children.")
+@click.option("--pid", type=click.IntRange(min=1), help="Only a process that already runs, and its children.")
 @click.option("-w", "--write", "write", metavar="FILE", help="Write a pcapng file while watching.")
 @click.option("--full", is_flag=True, help="With -w: keep payload too, not handshakes and headers alone.")
 @click.option("--force", is_flag=True, help="With -w: replace a file that holds something.")
@@ -73,10 +77,13 @@ def watch(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError("--relay and --interface exclude each other: a relay sees what passes through it")
     if pid is not None and command:
         raise click.UsageError("--pid and a command exclude each other")
+    if write is None and (full or force):
+        raise click.UsageError(f"{'--full' if full else '--force'} is for the file of --write")
     _check_pid(pid)
     filters = Filters(origins=frozenset(o.lower() for o in origins) or None, ports=frozenset(ports) or None)
     output = make_output(as_json=as_json)
-    plan = Plan(interfaces, seconds, command, pid)
+    # Records that others read have standard output to themselves.
+    plan = Plan(interfaces, seconds, command, pid, stdout=sys.stderr.fileno() if as_json else None)
 
     def make_recorder() -> Recorder | None:
         return _recorder(write, output, full=full, force=force)
@@ -91,15 +98,10 @@ def watch(  # noqa: PLR0913 - one parameter per option
     else:
         names = ", ".join(interfaces) or "all interfaces"
         engine = Engine(names, "live", filters)
-        ended = sniff(plan, engine, output, make_recorder, lambda _: output.note(_watching(names, plan)))
+        ended = sniff(plan, engine, output, make_recorder)
     if ended.command is not None and exit_code == "command":
         ctx.exit(ended.command)
     ctx.exit(engine.exit_status)
-
-
-def _watching(names: str, plan: Plan) -> str:
-    what = f"while {Path(plan.command[0]).name} runs" if plan.command else "Ctrl-C ends"
-    return f"watching {names}; {what}"
 
 
 def _check_pid(pid: int | None) -> None:

@@ -108,8 +108,8 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
 
     An address of the other family that answers makes a refused one harmless, as RFC 8305 means it to be.
     """
-    twins = [q for q in story.quic if q is not attempt and q.established]
-    if any(abs(q.first.time_ns - attempt.first.time_ns) <= 5 * NS for q in twins):
+    worked = [q for q in story.quic if q.established]
+    if any(_is_twin(q, attempt) for q in worked):
         return "info"
     rescuer = story.first_syn_after(attempt)
     if rescuer is not None and rescuer.ready is not None and _succeeds(story, attempt, rescuer):
@@ -118,9 +118,15 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
         return "problem" if waited > NOTICEABLE_S and not raced else "notice"
     if story.tcp_open_at(attempt.first.time_ns) is not None or any(race.quic is attempt for race in story.races):
         return "notice"
-    if any(t.ready is not None for t in story.tcp) or twins:
+    if any(t.ready is not None for t in story.tcp) or worked:
         return "notice"
     return "notice" if story.one_sided and attempt.client_close is None else "problem"
+
+
+def _is_twin(one: QuicConnection, other: QuicConnection) -> bool:
+    """Whether two attempts are one try at two addresses of a name (Happy Eyeballs, RFC 8305)."""
+    apart = abs(one.first.time_ns - other.first.time_ns)
+    return one.server.host != other.server.host and apart <= TWIN_NS
 
 
 def by_severity(story: Story, attempts: list[QuicConnection]) -> list[tuple[Severity, list[QuicConnection]]]:
@@ -138,6 +144,8 @@ def _succeeds(story: Story, attempt: QuicConnection, rescuer: Connection) -> boo
     return rescuer.first.time_ns <= end + TAKEOVER_NS
 
 
+# Addresses of one name are tried within this of each other; RFC 8305, 5 recommends 250 ms.
+TWIN_NS = 2 * NS
 ONE_SIDED = "No packet at all to this client is in the capture, so it may hold one direction only."
 
 

@@ -45,20 +45,40 @@ def client_text(story: Story) -> str:
 
 
 def sentence(story: Story) -> str:
-    """Return the verdict on a story."""
+    """Return the verdict on a story: what carried the first request, and what a later one waited for."""
     if story.tunnels:
         return _through_proxy(story)
     quic = [q for q in story.quic if q.established and not q.mid_stream]
     tcp = [t for t in story.tcp if t.ready is not None]
     if story.races:
-        return _raced(story, story.races[0])
+        return _raced(story, story.races[0]) + _later_wait(story)
     if quic and tcp:
-        return _both(story, quic[0], tcp[0])
+        return _both(quic[0], tcp[0]) + _later_wait(story)
     if quic:
         return _quic_alone(story, quic[0])
     if tcp:
         return _tcp_alone(story, tcp[0])
     return _nothing(story)
+
+
+def _waits(story: Story) -> list[tuple[QuicConnection, float]]:
+    """The attempts that were waited for before TCP began, and for how many seconds."""
+    found = [(attempt, fallback_of(story, attempt)) for attempt in story.quic]
+    return [
+        (attempt, ((tcp.syn or tcp.first).time_ns - attempt.first.time_ns) / NS)
+        for attempt, tcp in found
+        if tcp is not None
+    ]
+
+
+def _later_wait(story: Story) -> str:
+    waits = _waits(story)
+    if not waits:
+        return ""
+    attempt, wait = max(waits, key=lambda w: w[1])
+    before = [q for q in story.quic if q.established and q.server == attempt.server and q.first < attempt.first]
+    what = "for QUIC, which had worked before," if before else "for QUIC"
+    return f" A later request waited {seconds(wait)} {what} before it fell back to TCP: {_why(story, attempt)}."
 
 
 def _quic_name(attempt: QuicConnection) -> str:
@@ -88,13 +108,10 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
     name = http_over_tcp(tcp)
     if not story.quic:
         return f"{name}: no QUIC packet was sent to this origin."
-    late = [(q, fallback_of(story, q)) for q in story.quic]
-    waits = [(q, t, ((t.syn or t.first).time_ns - q.first.time_ns) / NS) for q, t in late if t is not None]
+    waits = _waits(story)
     if waits:
-        attempt, _, wait = max(waits, key=lambda w: w[2])
-        return (
-            f"{name}, not HTTP/3, and only after {seconds(wait)}: {_why(story, attempt)}, and TCP was tried after that."
-        )
+        attempt, wait = max(waits, key=lambda w: w[1])
+        return f"{name}, not HTTP/3, after {seconds(wait)} of waiting for QUIC: {_why(story, attempt)}."
     return f"{name}, not HTTP/3: {_why(story, story.quic[0])}."
 
 
@@ -146,14 +163,10 @@ def _raced(story: Story, race: Race) -> str:
         )
     else:
         text = f"QUIC and TCP raced: {_why(story, race.quic)}; what carried the first request cannot be told."
-    late = [(q, fallback_of(story, q)) for q in story.quic]
-    waits = [((t.syn or t.first).time_ns - q.first.time_ns) / NS for q, t in late if t is not None]
-    if waits:
-        text += f" A later request waited {seconds(max(waits))} for QUIC before it fell back to TCP."
     return text
 
 
-def _both(story: Story, quic: QuicConnection, tcp: TcpConnection) -> str:
+def _both(quic: QuicConnection, tcp: TcpConnection) -> str:
     tcp_name, quic_name = http_over_tcp(tcp), _quic_name(quic)
     ready_ns = tcp.ready.time_ns if tcp.ready is not None else tcp.first.time_ns
     if quic.first.time_ns >= ready_ns:
@@ -163,10 +176,6 @@ def _both(story: Story, quic: QuicConnection, tcp: TcpConnection) -> str:
     if tcp.first.time_ns >= (quic.ready or quic.first).time_ns:
         gap = seconds((tcp.first.time_ns - (quic.ready or quic.first).time_ns) / NS)
         return f"{quic_name} first{_ready_after(quic)}; TCP ({tcp_name}) began {gap} after that."
-    waits = [q for q in story.quic if fallback_of(story, q) is not None]
-    if waits:
-        wait = seconds((tcp.first.time_ns - waits[0].first.time_ns) / NS)
-        return f"{tcp_name} after {wait} of waiting for QUIC, which was ready later: both can have carried requests."
     return f"Both {quic_name} and {tcp_name} were ready; which one carried which request is encrypted."
 
 

@@ -47,12 +47,20 @@ class Attribution:
         local: This host's addresses, packed; what does not start at one of them is nobody's here.
     """
 
-    def __init__(self, owners: Owners, root_pid: int | None, local: frozenset[bytes]) -> None:
+    def __init__(self, owners: Owners, local: frozenset[bytes]) -> None:
         self._owners = owners
-        self._root = root_pid
+        self._root: int | None = None
         self._local = local
-        self._family: dict[int, bool] = {} if root_pid is None else {root_pid: True}
+        self._family: dict[int, bool] = {}
         self._open: dict[str, _Question] = {}
+
+    @property
+    def root(self) -> int | None:
+        return self._root
+    @root.setter
+    def root(self, root_pid: int | None) -> None:
+        self._root = root_pid
+        self._family = {} if root_pid is None else {root_pid: True}
 
     def opened(self, connection: Connection) -> None:
         """A connection is new: ask whose it is."""

@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from h3probe import __version__
 from h3probe.capture.pcapng_write import PcapngWriter
@@ -14,6 +14,7 @@ from h3probe.errors import UserError
 from h3probe.run.trim import Trimmer
 
 if TYPE_CHECKING:
+    from types import TracebackType
     from typing import BinaryIO
 
     from h3probe.events import Frame
@@ -44,13 +45,12 @@ class Recorder:
         self._trimmer = None if full else Trimmer()
         self._flushed = time.monotonic()
         self._frames = 0
-        self._interfaces: dict[str | None, int] = {}
+        self._interfaces: dict[str | None, int] = {}  # by name, in the order in which they were met
         self._writer = PcapngWriter(
             self._stream,
             application=f"h3probe {__version__}",
             os=f"{platform.system()} {platform.release()}",
         )
-        self._writer.flush()
 
     @property
     def summary(self) -> str:
@@ -70,6 +70,18 @@ class Recorder:
         except OSError as error:
             self._fail(error)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """After an error, keep what there is; nothing at all when the run did not even begin."""
+        if self._stream is not None:
+            if error is not None and not self._frames:
+                self.path.unlink(missing_ok=True)
+            self.close(None)
+
     def flush_if_due(self) -> None:
         """Hand what was written to the operating system when that is due."""
         now = time.monotonic()
@@ -86,9 +98,9 @@ class Recorder:
         if self._stream is None:
             return
         try:
-            for number in self._interfaces.values():
+            # One queue served all interfaces: its losses are written once, or a reader would add them up.
+            for number in list(self._interfaces.values())[:1]:
                 self._writer.statistics(number, None, dropped)
-            self._writer.flush()
             self._stream.close()
         except OSError as error:
             self._fail(error)

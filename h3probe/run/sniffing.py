@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import selectors
+import signal
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from h3probe.run.attribution import Attribution, local_addresses
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 # After a command has ended, packets of its connections still come: the FINs of its sockets, the answers to them.
 LINGER_S = 0.4
+# How long a command that was told to end may take, before it is killed.
+GRACE_S = 5.0
 QUIC_V1 = 1
 
 
@@ -91,6 +95,7 @@ def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[]
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
         root = plan.pid
+        output.note(_announcement(plan))
         # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.
         if plan.command:
             command = stack.enter_context(Command(plan.command, user=user, stdout=plan.stdout))
@@ -100,47 +105,61 @@ def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[]
         if user is not None:
             privileges.drop(user)
         attribution.root = root
-        ended = _loop(plan, sniffer, helper, command, stop, session)
+        ended = _Loop(plan, sniffer, helper, command, stop, session).run()
         session.events(_rest(sniffer))
         _, dropped = sniffer.statistics()
         session.finish(dropped=dropped)
         return ended
 
 
-def _loop(
-    plan: Plan, sniffer: Sniffer, helper: ProcessesHelper, command: Command | None, stop: Stop, session: Session
-) -> Ended:
-    selector = selectors.DefaultSelector()
-    for source in (*sniffer.sockets, helper, stop.wake):
-        selector.register(source, selectors.EVENT_READ)
-    deadline = None if plan.seconds is None else time.monotonic() + plan.seconds
-    status: int | None = None
-    end_at: float | None = None
-    while end_at is None or time.monotonic() < end_at:
-        ready = selector.select(TICK_S)
-        if any(key.fileobj is stop.wake for key, _ in ready):
-            stop.drain()
-        if not helper.alive and any(key.fileobj is helper for key, _ in ready):
-            selector.unregister(helper)
-        events = sniffer.read()
+def _announcement(plan: Plan) -> str:
+    where = ", ".join(plan.interfaces) or "all interfaces"
+    return f"watching {where}; " + (f"while {Path(plan.command[0]).name} runs" if plan.command else "Ctrl-C ends")
+
+
+@dataclass(slots=True)
+class _Loop:
+    """Waits for packets, answers and signals until the plan's end."""
+
+    plan: Plan
+    sniffer: Sniffer
+    helper: ProcessesHelper
+    command: Command | None
+    stop: Stop
+    session: Session
+
+    def run(self) -> Ended:
+        deadline = None if self.plan.seconds is None else time.monotonic() + self.plan.seconds
+        status: int | None = None
+        end_at: float | None = None
+        with selectors.DefaultSelector() as selector:
+            for source in (*self.sniffer.sockets, self.helper, self.stop.wake):
+                selector.register(source, selectors.EVENT_READ)
+            while end_at is None or time.monotonic() < end_at:
+                self._step(selector)
+                now = time.monotonic()
+                if self.command is None:
+                    if self.stop.requested is not None or (deadline is not None and now >= deadline):
+                        end_at = now
+                elif status is None:
+                    status = self.command.poll()
+                    if status is not None:
+                        end_at = now + LINGER_S
+                    elif deadline is not None and now >= deadline:
+                        self.command.forward(signal.SIGTERM)  # the first time; the second time it is SIGKILL
+                        deadline = now + GRACE_S
+        return Ended(status, self.stop.requested)
+
+    def _step(self, selector: selectors.BaseSelector) -> None:
+        ready = {key.fileobj for key, _ in selector.select(TICK_S)}
+        if self.stop.wake in ready:
+            self.stop.drain()
+        if not self.helper.alive and self.helper in ready:
+            selector.unregister(self.helper)
+        events = self.sniffer.read()
         if events:
-            session.events(events)
-        session.tick()
-        now = time.monotonic()
-        if command is not None and status is None:
-            status = command.poll()
-            if status is not None:
-                end_at = now + LINGER_S
-        # With a command, a signal ends the command first, and the run with it.
-        if end_at is None and (
-            (stop.requested is not None and command is None) or (deadline is not None and now >= deadline)
-        ):
-            end_at = now
-            if command is not None:
-                command.forward(15)
-                status = command.wait(2.0)
-    selector.close()
-    return Ended(status, stop.requested)
+            self.session.events(events)
+        self.session.tick()
 
 
 def _rest(sniffer: Sniffer) -> list[Frame | Dropped]:

@@ -41,4 +41,5 @@ class Clock:
         """RFC 3339 in UTC with nanoseconds; a time outside the years 1-9999 is given as its limit."""
         seconds, fraction = divmod(time_ns, NS)
         seconds = min(max(seconds, -62_135_596_800), 253_402_300_799)
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
+        moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+        return f"{moment.isoformat(timespec='seconds')}.{fraction:09d}Z"

@@ -6,19 +6,23 @@ import os
 import shutil
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from h3probe.errors import CommandError
 from h3probe.vantage import privileges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import TracebackType
+
+_GRACE_S = 2.0
 
 
 class Command:
     """A child process with this terminal and these standard streams, untouched, in this process group.
 
-    A terminal's Ctrl-C therefore reaches both, and the command decides for itself what it means.
+    A terminal's Ctrl-C therefore reaches both, and the command decides for itself what it means. As a context manager
+    it does not outlive its block: one that still runs then is told to end, and is killed after a while.
 
     Args:
         argv: The command and its arguments.
@@ -59,6 +63,17 @@ class Command:
             return _status(self._process.wait(timeout))
         except subprocess.TimeoutExpired:
             return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.forward(signal.SIGTERM)
+        if self.wait(_GRACE_S) is None:
+            self.forward(signal.SIGKILL)
+            self.wait()
 
     def forward(self, number: int) -> None:
         """Pass on a signal that this process was sent: the first as it is, a second one as SIGKILL.

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 Side = Literal["client", "server"]
 START_NS = 1_780_000_000_000_000_000
-RAW_IP = 101
+RAW_IP, ETHERNET = 101, 1
+STATION, ROUTER_STATION = bytes.fromhex("02000000000a"), bytes.fromhex("020000000001")
 CLIENT, SERVER, ROUTER = "192.0.2.10", "198.51.100.1", "192.0.2.1"
 CLIENT6, SERVER6 = "2001:db8:a::10", "2001:db8:b::1"
 QUIC_V1_ACK_OF_0 = b"\x02\x00\x00\x00\x00"
@@ -174,8 +175,16 @@ class Explained:
 
 @dataclass(slots=True)
 class Network:
-    """Holds the packets of all connections, and whatever else a vantage point reports."""
+    """Holds the packets of all connections, and whatever else a vantage point reports.
 
+    Attributes:
+        stations: Link-layer addresses by address. With any of them the capture is one of an Ethernet, where whoever
+            is not named sits behind the router.
+        sent: The packets.
+        reported: What is no packet, and when.
+    """
+
+    stations: dict[str, bytes] = field(default_factory=dict)
     sent: list[Packet] = field(default_factory=list)
     reported: list[tuple[float, Event]] = field(default_factory=list)
     _flows: count[int] = field(default_factory=lambda: count(1))
@@ -273,8 +282,17 @@ class Network:
         timed += [(at, 1, event) for at, event in self.reported]
         timed.sort(key=lambda item: item[:2])
         return [
-            frame(next(number), item.at, item.data) if isinstance(item, Packet) else item for _, _, item in timed
+            self._frame(next(number), item) if isinstance(item, Packet) else item for _, _, item in timed
         ]
+
+    def _frame(self, number: int, packet: Packet) -> Frame:
+        if not self.stations:
+            return frame(number, packet.at, packet.data)
+        six = packet.data[0] >> 4 == 6
+        source = str(ipaddress.ip_address(packet.data[8:24] if six else packet.data[12:16]))
+        station = self.stations.get(source, ROUTER_STATION)
+        header = bytes(6) + station + (b"\x86\xdd" if six else b"\x08\x00")
+        return frame(number, packet.at, header + packet.data, ETHERNET)
 
     def explain(
         self,
@@ -306,9 +324,9 @@ def nanoseconds(at: float) -> int:
     return START_NS + round(at * 1_000_000_000)
 
 
-def frame(number: int, at: float, data: bytes) -> Frame:
-    """A frame that holds an IP packet and nothing before it."""
-    return Frame(number, nanoseconds(at), RAW_IP, data, len(data))
+def frame(number: int, at: float, data: bytes, link_type: int = RAW_IP) -> Frame:
+    """A frame; by default one that holds an IP packet and nothing before it."""
+    return Frame(number, nanoseconds(at), link_type, data, len(data))
 
 
 def ip(source: str, destination: str, protocol: int, payload: bytes) -> bytes:

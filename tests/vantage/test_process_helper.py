@@ -62,6 +62,15 @@ def test_waits_for_an_owner(helper: ProcessesHelper, child: StartChild) -> None:
     assert {answer.process.pid for answer in helper.answers()} == {first.pid, second.pid}
 
 
+def test_asked_with_the_peer(helper: ProcessesHelper, child: StartChild) -> None:
+    """A question may name the peer, which settles whose socket it is."""
+    theirs = child("s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('127.0.0.1', 9))")
+    local, remote = Endpoint(LOOPBACK4, theirs.port), Endpoint(LOOPBACK4, 9)
+    owner = helper.owner(17, local, remote, timeout=10)
+    assert owner is not None
+    assert owner.pid == theirs.pid
+
+
 def test_nobody(helper: ProcessesHelper) -> None:
     """A socket that nobody has is answered by nothing, and can be asked for again."""
     helper.ask(17, Endpoint(LOOPBACK4, 1))

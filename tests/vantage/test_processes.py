@@ -95,6 +95,21 @@ def test_connected_beats_unconnected(child: StartChild) -> None:
     assert owner_pid(Processes(), 17, Endpoint(LOOPBACK4, first.port)) == connected.pid
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can be asked for one socket")
+def test_peer_saves_a_look_at_everything(child: StartChild, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the peer is given, no table is read, whether there is an owner or not; and the answer is remembered."""
+    monkeypatch.setattr("h3probe.vantage.processes._all_sockets", lambda _: pytest.fail("it looked at everything"))
+    theirs = child("s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('127.0.0.1', 9))")
+    processes = Processes()
+    local = Endpoint(LOOPBACK4, theirs.port)
+    assert processes.owner(17, local, Endpoint(bytes([192, 0, 2, 1]), 1)) is None
+    owner = processes.owner(17, local, Endpoint(LOOPBACK4, 9))
+    assert owner is not None
+    assert owner.pid == theirs.pid
+    theirs.end()
+    assert processes.owner(17, local, Endpoint(LOOPBACK4, 9)) == owner
+
+
 def test_process_that_is_gone_is_remembered(child: StartChild) -> None:
     """What a poll saw of a command is known after its end."""
     theirs = child(WILDCARD_UDP6)
