@@ -16,6 +16,7 @@ from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.story import tell_stories
 from h3probe.diagnose.verdict import client_text, deserves_verdict, sentence
+from h3probe.diagnose.words import is_dns
 from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
@@ -23,7 +24,7 @@ from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictReco
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.table import BoundedTable
-from h3probe.track.tracker import Tracker
+from h3probe.track.tracker import Progress, Tracker
 from h3probe.wire.link import link_type_name
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
     from h3probe.events import Event
     from h3probe.records import Moment
-    from h3probe.track.tracker import Connection, Progress
+    from h3probe.track.tracker import Connection
 
 Output = AnyRecord | object
 # Connections kept for the diagnosis; what had to be forgotten is counted and said.
@@ -70,6 +71,7 @@ class Engine:
     _finding_ids: count[int] = field(default_factory=lambda: count(1))
     _told: set[tuple[str, ...]] = field(default_factory=set)
     _undecided: list[Connection] = field(default_factory=list)
+    _waiting: Progress = field(default_factory=Progress)
     _settled_since: bool = False
     _conclude_at_ns: int = 0
 
@@ -162,6 +164,7 @@ class Engine:
             dropped: Packets lost before they were seen, where the source knows.
         """
         self.tracker.finish()
+        self.filters.pending = None
         records = self.announce() + self._collect(self.tracker.take())
         records += self._counted(self._diagnose(truncated=truncated))
         return records + self._counted([self._summary(truncated=truncated, dropped=dropped)])
@@ -173,11 +176,18 @@ class Engine:
         records: list[AnyRecord] = [
             self._builder.dns(sighting) for sighting in progress.dns if self.filters.name(sighting.binding.name)
         ]
-        for icmp in progress.icmp:
+        waiting, self._waiting = self._waiting, Progress()
+        for icmp in (*waiting.icmp, *progress.icmp):
             about = self.connection(icmp.connection)
+            if about is not None and self._is_pending(about):
+                self._waiting.icmp.append(icmp)
+                continue
             if about is not None and self.filters.connection(about) and self.filters.origin(about) is not False:
                 records.append(self._builder.icmp(icmp))
-        for connection in progress.settled:
+        for connection in (*waiting.settled, *progress.settled):
+            if self._is_pending(connection):
+                self._waiting.settled.append(connection)
+                continue
             self._settled_since = True
             if not self.filters.connection(connection):
                 continue
@@ -189,6 +199,9 @@ class Engine:
         if not records:
             return records
         return self.announce() + self._counted(records)
+
+    def _is_pending(self, connection: Connection) -> bool:
+        return self.filters.pending is not None and self.filters.pending(connection)
 
     def _counted(self, records: list[AnyRecord]) -> list[AnyRecord]:
         self.counts.update(record.type for record in records)
@@ -244,7 +257,7 @@ class Engine:
         return True
 
     def _findings(self, story: Story) -> list[Finding]:
-        if story.relayed:
+        if story.relayed or (story.quic and all(is_dns(q) for q in story.quic)):
             return []
         return [found for rule in CATALOGUE.values() if rule.check is not None for found in rule.check(story)]
 

@@ -20,11 +20,13 @@ class Filters:
         origins: Host names or addresses, with or without a port, lower case; IPv6 with brackets before a port.
         ports: Server ports, a proxy's too.
         wanted: Decides about a connection by its process; set by whoever knows processes.
+        pending: Whether a connection's process may still become known soon; nothing is told of it before.
     """
 
     origins: frozenset[str] | None = None
     ports: frozenset[int] | None = None
     wanted: Callable[[Connection], bool] | None = None
+    pending: Callable[[Connection], bool] | None = None
 
     def connection(self, connection: Connection) -> bool:
         """Whether port and process let a connection through."""

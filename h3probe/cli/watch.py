@@ -12,7 +12,6 @@ from h3probe.cli.options import output_options
 if TYPE_CHECKING:
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
-    from h3probe.run.sniffing import Plan
 
 EPILOG = """\b
 Examples:
@@ -35,7 +34,7 @@ there goes to standard error.
 @click.option("-i", "--interface", "interfaces", metavar="IFACE", multiple=True,
               help="Watch this interface (repeatable); all of them by default.")  # fmt: skip
 @click.option("--relay", "relays", metavar="[HOST:]PORT=HOST:PORT", multiple=True,
-              help="Forward TCP and UDP from a local port instead of sniffing (repeatable); needs no privileges.")  # fmt: skip
+              help="Forward TCP and UDP from a local port instead of sniffing; needs no privileges.")  # fmt: skip
 @click.option("--for", "seconds", metavar="SECONDS", type=click.FloatRange(min=0.0, min_open=True),
               help="End after this time.")  # fmt: skip
 @click.option("--pid", type=click.IntRange(min=1), help="Only a process that already runs, and its children.")
@@ -70,8 +69,9 @@ def watch(  # noqa: PLR0913 - one parameter per option
     """
     from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
     from h3probe.filters import Filters  # noqa: PLC0415
+    from h3probe.run.end import Plan  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415
-    from h3probe.run.sniffing import Plan, sniff  # noqa: PLC0415
+    from h3probe.run.sniffing import sniff  # noqa: PLC0415
 
     if relays and interfaces:
         raise click.UsageError("--relay and --interface exclude each other: a relay sees what passes through it")

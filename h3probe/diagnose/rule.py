@@ -118,7 +118,7 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
         return "problem" if waited > NOTICEABLE_S and not raced else "notice"
     if story.tcp_open_at(attempt.first.time_ns) is not None or any(race.quic is attempt for race in story.races):
         return "notice"
-    if any(t.ready is not None for t in story.tcp) or worked:
+    if any(t.ready is not None or t.mid_stream for t in story.tcp) or worked:
         return "notice"
     return "notice" if story.one_sided and attempt.client_close is None else "problem"
 

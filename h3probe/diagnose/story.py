@@ -40,6 +40,7 @@ class Story:
         relayed: Whether these are a proxy's own connections, on behalf of a client seen beside it.
         races: Set by `race.find_races`.
         one_sided: Whether no packet at all to this client is in the capture, so that silence proves little.
+        other_ports: Where else QUIC for the same name went, as it does after an Alt-Svc record.
         host_quic: All QUIC that left the client's host, to whatever origin.
     """
 
@@ -54,6 +55,7 @@ class Story:
     relayed: bool = False
     races: list[Race] = field(default_factory=list)
     one_sided: bool = False
+    other_ports: list[int] = field(default_factory=list)
     host_quic: list[QuicConnection] = field(default_factory=list)
 
     @property
@@ -111,10 +113,11 @@ class Story:
         return min(later, key=_syn_time, default=None)
 
     def tcp_open_at(self, time_ns: int) -> TcpConnection | None:
-        """Return a TCP connection that could carry a request at a time."""
+        """Return a TCP connection that could carry a request at a time, as one opened before the capture could."""
         for connection in self.tcp:
             ready, ended = connection.ready, connection.ended
-            if ready is not None and ready.time_ns <= time_ns and (ended is None or ended[0].time_ns > time_ns):
+            opened = connection.mid_stream or (ready is not None and ready.time_ns <= time_ns)
+            if opened and (ended is None or ended[0].time_ns > time_ns):
                 return connection
         return None
 
@@ -251,8 +254,18 @@ def tell_stories(
             quic_of_host.setdefault(identity(connection.client), []).append(connection)
     for story in stories:
         story.host_quic = quic_of_host.get(story.host, [])
+        story.other_ports = _other_ports(story)
     stories.sort(key=lambda s: s.begins_ns)
     return stories
+
+
+def _other_ports(story: Story) -> list[int]:
+    """Ports to which the story's host sent QUIC for the name of the story's origin, other than the origin's."""
+    if story.origin is None:
+        return []
+    name, _, port = story.origin.rpartition(":")
+    ports = {q.server.port for q in story.host_quic if _name_of(q) == name}
+    return sorted(ports - {int(port)})
 
 
 def _story(origin: str | None, host: str, part: list[Connection], clock: Clock, tunnelled: set[bytes]) -> Story:

@@ -99,13 +99,16 @@ def _quic_alone(story: Story, first: QuicConnection) -> str:
     name = _quic_name(first)
     if others:
         return (
-            f"{name}{_ready_after(first)}; {_why(story, others[0])} at {others[0].server} before it. No TCP was tried."
+            f"{name}{_ready_after(first)}; {_why(story, others[0])} at {others[0].server} before it. No TCP was seen."
         )
-    return f"{name} from the first request{_ready_after(first)}; no TCP was tried."
+    return f"{name} from the first request{_ready_after(first)}; no TCP was seen."
 
 
 def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
     name = http_over_tcp(tcp)
+    if not story.quic and story.other_ports:
+        ports = ", ".join(map(str, story.other_ports))
+        return f"{name}: no QUIC packet was sent to this port; QUIC for the same name went to port {ports}."
     if not story.quic:
         return f"{name}: no QUIC packet was sent to this origin."
     waits = _waits(story)
@@ -113,6 +116,11 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
         attempt, wait = max(waits, key=lambda w: w[1])
         return f"{name}, not HTTP/3, after {seconds(wait)} of waiting for QUIC: {_why(story, attempt)}."
     return f"{name}, not HTTP/3: {_why(story, story.quic[0])}."
+
+
+def _clause(text: str) -> str:
+    """A clause as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
 
 
 def _tries(story: Story) -> str:
@@ -180,13 +188,15 @@ def _both(quic: QuicConnection, tcp: TcpConnection) -> str:
 
 
 def _nothing(story: Story) -> str:
+    if story.quic and any(t.mid_stream for t in story.tcp):
+        return f"{_clause(_why(story, story.quic[0]))}; a TCP connection from before the capture may carry requests."
     if story.quic and story.tcp:
         refused = all(t.refused for t in story.tcp)
         tcp = "TCP was refused" if refused else "TCP did not get ready"
         return f"No connection: {_why(story, story.quic[0])}, and {tcp}."
     if story.quic:
         if all(story.failed(q) for q in story.quic):
-            return f"No connection: {_tries(story)}, and no TCP was tried."
+            return f"No connection: {_tries(story)}, and no TCP was seen."
         if all(q.mid_stream for q in story.quic):
             return "QUIC, under way before the capture began: what it carried cannot be told."
         return "The capture ends before QUIC succeeded or failed."

@@ -6,16 +6,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from h3probe.events import Process
 from h3probe.track.tracker import TCP, UDP
 
 if TYPE_CHECKING:
-    from h3probe.events import Endpoint, SocketOwner
+    from h3probe.events import Endpoint, Process, SocketOwner
     from h3probe.track.tracker import Connection
 
 # When a new connection's owner is asked for: at once, and again while the socket may still be open.
 RETRIES_S = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
-# How long a line of the timeline waits for its process's name.
+# How long a line of the timeline, or a settled record, waits for its process's name.
 PATIENCE_S = 0.25
 PENDING_LIMIT = 4096
 
@@ -23,7 +22,7 @@ PENDING_LIMIT = 4096
 class Owners(Protocol):
     """Who can be asked; answers come later."""
 
-    def ask(self, protocol: int, local: Endpoint) -> None:
+    def ask(self, protocol: int, local: Endpoint, remote: Endpoint) -> None:
         """Ask for the owner of a local socket."""
 
     def answers(self) -> list[SocketOwner]:
@@ -34,7 +33,6 @@ class Owners(Protocol):
 class _Question:
     connection: Connection
     asked: int = 0
-    due: float = 0.0
     began: float = field(default_factory=time.monotonic)
 
 
@@ -43,24 +41,20 @@ class Attribution:
 
     Args:
         owners: Who can be asked.
-        root_pid: Only this process and its descendants are wanted; None wants everyone.
         local: This host's addresses, packed; what does not start at one of them is nobody's here.
     """
 
     def __init__(self, owners: Owners, local: frozenset[bytes]) -> None:
         self._owners = owners
-        self._root: int | None = None
         self._local = local
+        self._root: int | None = None
         self._family: dict[int, bool] = {}
         self._open: dict[str, _Question] = {}
 
-    @property
-    def root(self) -> int | None:
-        return self._root
-    @root.setter
-    def root(self, root_pid: int | None) -> None:
+    def narrow(self, root_pid: int) -> None:
+        """Want the connections of this process and its descendants from now on, and no others."""
         self._root = root_pid
-        self._family = {} if root_pid is None else {root_pid: True}
+        self._family = {root_pid: True}
 
     def opened(self, connection: Connection) -> None:
         """A connection is new: ask whose it is."""
@@ -73,31 +67,37 @@ class Attribution:
         return connection.client.is_loopback or connection.client.host in self._local
 
     def poll(self) -> None:
-        """Ask what is due, and take the answers."""
+        """Take the answers, and ask again what is due."""
+        self._take_answers()
         now = time.monotonic()
         for question in list(self._open.values()):
             if question.connection.process is not None or question.asked >= len(RETRIES_S):
                 del self._open[question.connection.id]
             elif question.began + RETRIES_S[question.asked] <= now:
                 self._ask(question)
-        for owner in self._owners.answers():
-            for question in self._open.values():
-                connection = question.connection
-                if connection.client == owner.local and (connection.transport == "tcp") == (owner.protocol == TCP):
-                    connection.process = owner.process
-                    self._in_family(owner.process)
+
+    def _take_answers(self) -> None:
+        answers = {(owner.protocol, owner.local): owner.process for owner in self._owners.answers()}
+        if not answers:
+            return
+        for question in self._open.values():
+            connection = question.connection
+            process = answers.get((_protocol(connection), connection.client))
+            if process is not None:
+                connection.process = process
+                self._in_family(process)  # while it lives
 
     def _ask(self, question: _Question) -> None:
         question.asked += 1
-        protocol = TCP if question.connection.transport == "tcp" else UDP
-        self._owners.ask(protocol, question.connection.client)
+        connection = question.connection
+        self._owners.ask(_protocol(connection), connection.client, connection.server)
 
-    def waiting(self, connection_id: str | None) -> bool:
+    def pending(self, connection: Connection) -> bool:
         """Whether a connection's owner may still become known soon."""
-        question = self._open.get(connection_id or "")
-        if question is None or question.connection.process is not None:
+        if connection.process is not None:
             return False
-        return time.monotonic() - question.began < PATIENCE_S
+        question = self._open.get(connection.id)
+        return question is not None and time.monotonic() - question.began < PATIENCE_S
 
     def wanted(self, connection: Connection) -> bool:
         """Whether a connection is to be reported: one of the command's, or of nobody that could be named."""
@@ -123,6 +123,10 @@ class Attribution:
             return any(self._family.get(parent.pid, False) for parent in psutil.Process(pid).parents())
         except psutil.Error:
             return False
+
+
+def _protocol(connection: Connection) -> int:
+    return TCP if connection.transport == "tcp" else UDP
 
 
 def local_addresses() -> frozenset[bytes]:

@@ -8,10 +8,12 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from h3probe.events import SocketOwner
 from h3probe.run.attribution import Attribution, local_addresses
+from h3probe.run.end import End, Ended, Plan
 from h3probe.run.session import TICK_S, Session
-from h3probe.run.sniffing import LINGER_S, Ended, Plan
 from h3probe.run.stop import Stop
+from h3probe.vantage import privileges
 from h3probe.vantage.command import Command
 from h3probe.vantage.processes import Processes
 from h3probe.vantage.relay import Relay
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from h3probe.engine import Engine
-    from h3probe.events import Endpoint, SocketOwner
+    from h3probe.events import Endpoint
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
     from h3probe.vantage.relay import RelaySpec
@@ -37,11 +39,9 @@ class DirectOwners:
         """Look at this process's tree first."""
         self._processes.watch(root_pid)
 
-    def ask(self, protocol: int, local: Endpoint) -> None:
+    def ask(self, protocol: int, local: Endpoint, remote: Endpoint) -> None:
         """Look for a socket's owner."""
-        from h3probe.events import SocketOwner  # noqa: PLC0415
-
-        process = self._processes.owner(protocol, local)
+        process = self._processes.owner(protocol, local, remote)
         if process is not None:
             self._found.append(SocketOwner(time.time_ns(), protocol, local, process))
 
@@ -61,7 +61,7 @@ def relay(
     """Forward until the plan's end, and watch what passes.
 
     Raises:
-        UserError: A port is in use, a target has no address, there is no such command.
+        UserError: A port is in use, a target has no address, there is no such command, no such file to be written.
     """
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
         return runner.run(_relay(plan, specs, engine, output, make_recorder))
@@ -74,27 +74,36 @@ async def _relay(
     output: Output,
     make_recorder: Callable[[], Recorder | None],
 ) -> Ended:
-    command: Command | None = None
+    user = privileges.sudo_user()
     owners = DirectOwners(plan.pid)
-    numbers = itertools.count(1)
-    with Stop(lambda number: command.forward(number) if command is not None else None) as stop:
+    attribution = Attribution(owners, local_addresses())
+    command: Command | None = None
+    stop = Stop(lambda number: command.forward(number) if command is not None else None)
+    with stop:
         async with AsyncExitStack() as stack:
             session: Session | None = None
+            numbers = itertools.count(1)
             relays = [
                 await stack.enter_async_context(
                     Relay(spec, lambda frame: session.events([frame]) if session is not None else None, numbers=numbers)
                 )
                 for spec in specs
             ]
+            with privileges.acting_as(user):
+                recorder = make_recorder()
+            if recorder is not None:
+                stack.enter_context(recorder)
+            session = Session(engine, output, attribution, recorder)
             for spec, each in zip(specs, relays, strict=True):
                 _announce(output, spec, each)
             if plan.command:
-                command = Command(plan.command)
+                command = stack.enter_context(Command(plan.command, user=user, stdout=plan.stdout))
                 owners.watch(command.pid)
+            if user is not None:
+                privileges.drop(user)
             root = command.pid if command is not None else plan.pid
-            attribution = Attribution(owners, root, local_addresses())
-            engine.filters.wanted = attribution.wanted
-            session = Session(engine, output, attribution, make_recorder())
+            if root is not None:
+                attribution.narrow(root)
             status = await _wait(plan, command, stop, session)
         session.finish(dropped=0)
         undelivered = sum(each.undelivered for each in relays)
@@ -111,19 +120,8 @@ def _announce(output: Output, spec: RelaySpec, relay: Relay) -> None:
 
 
 async def _wait(plan: Plan, command: Command | None, stop: Stop, session: Session) -> int | None:
-    deadline = None if plan.seconds is None else time.monotonic() + plan.seconds
-    while True:
+    end = End(plan, command, stop)
+    while not end.reached():
         await asyncio.sleep(TICK_S)
         session.tick()
-        if command is not None:
-            status = command.poll()
-            if status is not None:
-                await asyncio.sleep(LINGER_S)
-                return status
-        elif stop.requested is not None:
-            return None
-        if deadline is not None and time.monotonic() >= deadline:
-            if command is None:
-                return None
-            command.forward(15)
-            return command.wait(2.0)
+    return end.status

@@ -44,18 +44,21 @@ class Session:
         self._recorder = recorder
         self._lines: deque[Moment] = deque()
         self._settled_at = time.monotonic()
+        if attribution is not None:
+            engine.filters.wanted = attribution.wanted
+            engine.filters.pending = attribution.pending
 
     def events(self, events: Iterable[Event]) -> None:
         """Take events, in order."""
         for event in events:
             records = self.engine.feed(event)
+            if self._attribution is not None:
+                for connection in self.engine.take_opened():
+                    self._attribution.opened(connection)
             if isinstance(event, Frame) and self._recorder is not None:
                 self._recorder.frame(event, self.engine.tracker)
             if records:
                 self.output.records(records)
-        if self._attribution is not None:
-            for connection in self.engine.take_opened():
-                self._attribution.opened(connection)
         self._show()
 
     def tick(self) -> None:
@@ -88,7 +91,7 @@ class Session:
         self._lines.extend(self.engine.take_moments())
         while self._lines:
             moment = self._lines[0]
-            if self._attribution is not None and not final and self._attribution.waiting(moment.connection):
+            if not final and self._is_pending(moment):
                 return
             self._lines.popleft()
             connection = self.engine.connection(moment.connection)
@@ -97,3 +100,7 @@ class Session:
                     continue
                 moment = replace(moment, process=process_info(connection.process))
             self.output.moments([moment])
+
+    def _is_pending(self, moment: Moment) -> bool:
+        connection = self.engine.connection(moment.connection)
+        return connection is not None and self._attribution is not None and self._attribution.pending(connection)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import selectors
-import signal
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from h3probe.run.attribution import Attribution, local_addresses
+from h3probe.run.end import End, Ended, Plan
 from h3probe.run.session import TICK_S, Session
 from h3probe.run.stop import Stop
 from h3probe.vantage import privileges
@@ -20,50 +19,16 @@ from h3probe.vantage.sniff import Sniffer
 from h3probe.wire.quic.protection import initial_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+
+    from _typeshed import HasFileno
 
     from h3probe.engine import Engine
     from h3probe.events import Dropped, Frame
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
 
-# After a command has ended, packets of its connections still come: the FINs of its sockets, the answers to them.
-LINGER_S = 0.4
-# How long a command that was told to end may take, before it is killed.
-GRACE_S = 5.0
 QUIC_V1 = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run ended.
-
-    Attributes:
-        command: The command's exit status, None when there was none.
-        signal: The signal that ended the run, None when none did.
-    """
-
-    command: int | None
-    signal: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be watched.
-
-    Attributes:
-        interfaces: Names; none means all.
-        seconds: For how long; None until it is ended.
-        command: What to run.
-        pid: A process that runs already.
-        stdout: Where the command's standard output goes, a descriptor; None leaves it where it is.
-    """
-
-    interfaces: Sequence[str]
-    seconds: float | None
-    command: Sequence[str]
-    pid: int | None
-    stdout: int | None = None
 
 
 def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[], Recorder | None]) -> Ended:
@@ -84,7 +49,6 @@ def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[]
         helper = stack.enter_context(ProcessesHelper(plan.pid, user=user))
         local = engine.tracker.hosts.local = local_addresses()
         attribution = Attribution(helper, local)
-        engine.filters.wanted = attribution.wanted
         with privileges.acting_as(user):
             recorder = make_recorder()
         if recorder is not None:
@@ -94,17 +58,17 @@ def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[]
         stop = stack.enter_context(Stop(lambda number: command.forward(number) if command is not None else None))
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
-        root = plan.pid
         output.note(_announcement(plan))
         # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.
         if plan.command:
             command = stack.enter_context(Command(plan.command, user=user, stdout=plan.stdout))
-            root = command.pid
-            helper.watch(root)
+            helper.watch(command.pid)
         # The parser of hostile bytes keeps no rights: everything that needs them is open by now.
         if user is not None:
             privileges.drop(user)
-        attribution.root = root
+        root = command.pid if command is not None else plan.pid
+        if root is not None:
+            attribution.narrow(root)
         ended = _Loop(plan, sniffer, helper, command, stop, session).run()
         session.events(_rest(sniffer))
         _, dropped = sniffer.statistics()
@@ -129,26 +93,14 @@ class _Loop:
     session: Session
 
     def run(self) -> Ended:
-        deadline = None if self.plan.seconds is None else time.monotonic() + self.plan.seconds
-        status: int | None = None
-        end_at: float | None = None
+        end = End(self.plan, self.command, self.stop)
         with selectors.DefaultSelector() as selector:
-            for source in (*self.sniffer.sockets, self.helper, self.stop.wake):
+            sources: list[HasFileno] = [*self.sniffer.sockets, self.helper, self.stop.wake]
+            for source in sources:
                 selector.register(source, selectors.EVENT_READ)
-            while end_at is None or time.monotonic() < end_at:
+            while not end.reached():
                 self._step(selector)
-                now = time.monotonic()
-                if self.command is None:
-                    if self.stop.requested is not None or (deadline is not None and now >= deadline):
-                        end_at = now
-                elif status is None:
-                    status = self.command.poll()
-                    if status is not None:
-                        end_at = now + LINGER_S
-                    elif deadline is not None and now >= deadline:
-                        self.command.forward(signal.SIGTERM)  # the first time; the second time it is SIGKILL
-                        deadline = now + GRACE_S
-        return Ended(status, self.stop.requested)
+        return Ended(end.status, self.stop.requested)
 
     def _step(self, selector: selectors.BaseSelector) -> None:
         ready = {key.fileobj for key, _ in selector.select(TICK_S)}

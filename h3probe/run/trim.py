@@ -56,7 +56,11 @@ class Trimmer:
         if connection is None:
             return b""
         if connection.tls is not None:
-            return segment.payload[:KEPT_OF_PROTECTED] if connection.tls.is_over() else _without_credentials(segment.payload)
+            return (
+                segment.payload[:KEPT_OF_PROTECTED]
+                if connection.tls.is_over()
+                else _without_credentials(segment.payload)
+            )
         if connection.tunnels is not None or looks_like_request(segment.payload):
             return _head_only(segment.payload)
         if segment.payload.startswith(b"HTTP/1."):

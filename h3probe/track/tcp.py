@@ -61,7 +61,8 @@ class TcpConnection:
         mid_stream: Whether the SYN was missed.
         client_isn: The client's initial sequence number.
         syn: The first SYN.
-        syns: How many SYNs.
+        syns: How many SYNs, copies left out.
+        last_syn_ns: When the latest of them was.
         synack: The first SYN-ACK.
         connected: The client's first ACK after it.
         refusals: ICMP errors about what the client sent.
@@ -83,6 +84,7 @@ class TcpConnection:
     client_isn: int | None = None
     syn: Mark | None = None
     syns: int = 0
+    last_syn_ns: int = 0
     synack: Mark | None = None
     connected: Mark | None = None
     refusals: list[tuple[Mark, IcmpError]] = field(default_factory=list)

@@ -31,6 +31,8 @@ Weight = Literal["start", "progress", "good", "bad"]
 OTHER_PROTOCOLS = frozenset({20, 21, 22, 23, 25, 53, 88, 110, 111, 135, 139, 143, 389, 445, 465, 514, 587, 636, 853,
                              873, 993, 995, 1433, 1521, 1883, 2049, 3306, 3389, 5222, 5432, 5672, 5900, 6379, 9092,
                              11211, 27017})  # fmt: skip
+# RFC 6298, 2: a first retransmission comes after a second, or 200 ms where a system is eager.
+RETRANSMISSION_NS = NS // 10
 CONNECT_PREFIXES = (b"CONNECT ", b"GET /.well-known/masque/")
 
 
@@ -149,6 +151,9 @@ class TcpTracker:
                 if connection.mid_stream:
                     connection.mid_stream = False
             return
+        if connection.syn is not None and mark.time_ns - connection.last_syn_ns < RETRANSMISSION_NS:
+            return  # The same packet, captured twice.
+        connection.last_syn_ns = mark.time_ns
         connection.syns += 1
         if connection.syn is None:
             connection.syn = mark

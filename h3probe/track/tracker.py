@@ -115,6 +115,7 @@ class Tracker:
             self.hosts.see(fact.station, fact.source.host)
             self.tcp.feed(fact)
         elif isinstance(fact, IcmpError):
+            self._heard(fact.recipient)
             self._icmp(fact)
         if frame.time_ns >= self._next_sweep_ns:
             self.sweep(frame.time_ns)

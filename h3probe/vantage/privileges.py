@@ -122,8 +122,8 @@ def drop(user: User) -> bool:
             give_up_capabilities()
             return False
         os.setgroups(groups_of(user))
-        os.setresgid(user.gid, user.gid, user.gid)
-        os.setresuid(user.uid, user.uid, user.uid)
+        os.setgid(user.gid)  # called by root, these set the real, the effective and the saved one
+        os.setuid(user.uid)
         give_up_capabilities()
     except OSError as error:
         raise PrivilegeError(f"root could not be given up for {user.name}: {error.strerror}") from error

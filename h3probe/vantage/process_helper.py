@@ -40,6 +40,8 @@ _AGAIN_S = 0.03
 class ProcessesHelper:
     """The main process's side. Start it before any thread (it forks), and before root is given up.
 
+    It is for POSIX systems; elsewhere `Processes` is used as it is.
+
     Args:
         root_pid: The command under watch, if it runs already; `watch` tells a later one.
         user: Whom the helper becomes, keeping its two capabilities; None leaves its user alone.

@@ -152,7 +152,7 @@ class Processes:
 
         try:
             connections = process.net_connections(kind)
-            owner = Process(pid, process.name()) if connections else None
+            owner = Process(pid, _printable(process.name())) if connections else None
         except psutil.NoSuchProcess:
             self._family.pop(pid, None)
             return
@@ -244,9 +244,14 @@ def _process(pid: int) -> Process | None:
     import psutil  # noqa: PLC0415 - loaded when a process is looked for
 
     try:
-        return Process(pid, psutil.Process(pid).name())
+        return Process(pid, _printable(psutil.Process(pid).name()))
     except (psutil.Error, OSError):
         return None
+
+
+def _printable(name: str) -> str:
+    """A process chooses its name, and a terminal would obey it."""
+    return "".join(character if character.isprintable() else "?" for character in name)
 
 
 def packed(address: str) -> bytes:

@@ -153,7 +153,7 @@ class Relay:
 
     def _emit(self, packet: bytes, time_ns: int | None = None) -> None:
         moment = time.time_ns() if time_ns is None else time_ns
-        self._on_frame(Frame(next(self._numbers), moment, LINKTYPE_RAW, packet, len(packet), "relay"))
+        self._on_frame(Frame(next(self._numbers), moment, LINKTYPE_RAW, packet, len(packet), f"relay:{self.port}"))
 
     async def close(self) -> None:
         """Stop listening, and end every connection."""

@@ -125,12 +125,18 @@ class TcpForwarder:
             trace = TcpTrace(endpoint(address), endpoint(connection.getsockname()), self._emit)
             task = self._loop.create_task(self._serve(connection, trace))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._served)
 
     def _pause(self) -> None:
         """Leave those that wait in the kernel's queue for a moment."""
         self._loop.remove_reader(self._listener)
         self._resume = self._loop.call_later(_ACCEPT_PAUSE_S, self._accepting)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:  # an error of whoever is told, since those of the network end in a reset
+            self._loop.call_exception_handler({"message": "forwarding failed", "exception": error, "task": task})
 
     async def _serve(self, client: socket.socket, trace: TcpTrace) -> None:
         trace.syn()
@@ -143,7 +149,8 @@ class TcpForwarder:
                 return
             trace.accepted()
             for each in (client, upstream):
-                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                with contextlib.suppress(OSError):  # macOS refuses it for a connection that is over already
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pump(client, upstream, trace, by_client=True))
                 group.create_task(self._pump(upstream, client, trace, by_client=False))

@@ -34,7 +34,7 @@ _LOOK_AGAIN_S = 1.0
 
 
 class Sniffer:
-    """A source of `Frame` and `Dropped` events.
+    """A source of `Frame` and `Dropped` events: the traffic of this host, or of this network namespace of it.
 
     Each packet is given once: outgoing copies on loopback are dropped by the filter, and copies of one packet on
     several interfaces are recognised and counted (the first one is kept).

@@ -54,6 +54,15 @@ def test_name_of_the_owner(child: StartChild) -> None:
     assert owner.name.startswith("python")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="a process renames itself in another way there")
+def test_name_without_control_characters(child: StartChild) -> None:
+    """A name that a process has given itself is safe to print."""
+    theirs = child(f"{WILDCARD_UDP6}; open('/proc/self/comm', 'w').write('\\x1b[31mred')")
+    owner = Processes(theirs.pid).owner(17, Endpoint(LOOPBACK4, theirs.port))
+    assert owner is not None
+    assert owner.name == "?[31mred"
+
+
 def test_v4_mapped_tcp_connection(child: StartChild) -> None:
     """A TCP connection over IPv4 by an IPv6 socket, as the JDK's are, is found by its IPv4 address."""
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -169,9 +169,11 @@ def test_exposed() -> None:
 def test_frames_are_numbered_and_timed() -> None:
     """Frames are numbered from 1 in the order of their times, and say where they come from."""
     frames: list[Frame] = []
+    ports: list[int] = []
 
     async def body() -> None:
         async with Relay(parse_relay("0=127.0.0.1:9"), frames.append) as relay:
+            ports.append(relay.port)
             reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
             with pytest.raises(ConnectionResetError):
                 await reader.read()
@@ -180,5 +182,5 @@ def test_frames_are_numbered_and_timed() -> None:
     run(body())
     assert [frame.number for frame in frames] == list(range(1, len(frames) + 1))
     assert [frame.time_ns for frame in frames] == sorted(frame.time_ns for frame in frames)
-    assert {(frame.link_type, frame.interface) for frame in frames} == {(101, "relay")}
+    assert {(frame.link_type, frame.interface) for frame in frames} == {(101, f"relay:{ports[0]}")}
     assert all(frame.length == len(frame.data) for frame in frames)

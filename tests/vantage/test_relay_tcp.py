@@ -305,6 +305,26 @@ def test_close_ends_open_connections() -> None:
     run(body())
 
 
+def test_error_of_the_listener_is_not_swallowed() -> None:
+    """An error in what is called with the frames ends that connection, and is reported to the event loop."""
+    reported: list[BaseException] = []
+
+    def fail(_: Frame) -> None:
+        raise ZeroDivisionError
+
+    async def body() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+        server, port = await serve(echo)
+        async with server, Relay(RelaySpec(None, 0, "127.0.0.1", port), fail) as relay:
+            reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+            assert await reader.read() == b""
+            writer.close()
+            await until(lambda: bool(reported))
+
+    run(body())
+    assert isinstance(reported[0], ZeroDivisionError)
+
+
 def test_ipv6() -> None:
     """A client over IPv6 is told over IPv6, wherever the target is."""
     frames: list[Frame] = []

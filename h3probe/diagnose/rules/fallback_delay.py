@@ -25,7 +25,12 @@ ADVICE = (
 )
 
 
-STATES = {"unanswered": "was not answered", "refused": "was refused", "stalled": "was answered and stalled"}
+STATES = {
+    "unanswered": "was not answered",
+    "refused": "was refused",
+    "stalled": "was answered and stalled",
+    "established": "led to a connection only later",
+}
 
 
 def fallback_of(story: Story, attempt: QuicConnection) -> TcpConnection | None:
@@ -36,6 +41,8 @@ def fallback_of(story: Story, attempt: QuicConnection) -> TcpConnection | None:
     """
     if attempt.mid_stream or any(race.quic is attempt for race in story.races):
         return None
+    if attempt.decodable and not attempt.hello_datagrams and attempt.client_close is not None:
+        return None  # Its first packet is the end of an attempt, not the start of one.
     tcp = story.first_syn_after(attempt)
     if tcp is None or tcp.syn is None or any(race.tcp is tcp for race in story.races):
         return None

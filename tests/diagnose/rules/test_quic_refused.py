@@ -17,6 +17,7 @@ def test_a_closed_port_is_told_from_a_firewall() -> None:
     finding = network.explain().the(RULE)
     assert "nothing listens on UDP 443 there" in finding.summary
     assert "20 ms" in finding.summary
+    assert finding.severity == "problem"
     assert "HTTP/3 listener" in finding.advice
     assert [(row.frame, row.what) for row in finding.evidence][-1] == (2, "ICMP 3/3 from 198.51.100.1")
 

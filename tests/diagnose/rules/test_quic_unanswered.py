@@ -10,11 +10,12 @@ RULE = "quic-unanswered"
 def test_silence_is_reported_with_what_was_sent() -> None:
     """Initials that nothing answers are counted, timed and named by their frames."""
     network = Network()
+    network.dns(0.0, "example.org", "198.51.100.1")
     network.quic().initials(0.0, 1.0, 3.0, 7.0)
     finding = network.explain().the(RULE)
     assert finding.severity == "problem"
     assert finding.summary.startswith("4 Initials over 7.00 s to 198.51.100.1:443")
-    assert [row.frame for row in finding.evidence] == [1, 2, 3, 4]
+    assert [row.frame for row in finding.evidence] == [2, 3, 4, 5]
     assert finding.connections == ["quic-1"]
     assert finding.cost is None
 

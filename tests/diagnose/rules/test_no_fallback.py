@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.scenario import CLIENT, CLIENT6, CURL, JDK, SERVER6, STATION, Network
+
+RULE = "no-fallback"
+
+
+def test_a_client_that_never_tries_tcp_is_told() -> None:
+    """A failed attempt, 5 s and more of the client's own packets, and no SYN."""
+    network = Network()
+    network.dns(0.0, "example.org", "198.51.100.1")
+    network.quic().initials(0.0, 1.0, 3.0, 7.0)
+    finding = network.explain().the(RULE)
+    assert finding.severity == "problem"
+    assert "7.00 s" in finding.summary
+    assert finding.connections == ["quic-1"]
+
+
+def test_a_known_client_gets_the_time_that_it_is_known_to_take() -> None:
+    """The JDK goes on to TCP after 30 s: before that nothing is said."""
+    for last, fires in ((15.0, False), (31.9, True)):
+        network = Network()
+        network.quic(software=JDK).initials(0.0, 1.0, 3.0, 7.0, last)
+        assert bool(network.explain().found(RULE)) is fires
+
+
+def test_a_second_attempt_is_the_jdks_answer() -> None:
+    """A JDK that tries QUIC again after its whole timer has decided against TCP."""
+    network = Network()
+    quic = network.quic(software=JDK)
+    quic.initials(0.0, 1.0, 3.0, 7.0, 15.0)
+    quic.close(30.0, 0xC, application=True)
+    quic.again()
+    quic.initials(30.01, 31.01)
+    assert network.explain().found(RULE)
+
+
+def test_an_unknown_client_gets_five_seconds() -> None:
+    """After 3 s a client that nobody knows may still be about to try TCP."""
+    network = Network()
+    network.quic().initials(0.0, 1.0, 3.0)
+    network.bystander(60.0)
+    assert network.explain().found(RULE) == []
+
+
+def test_curl_that_fails_at_once_is_not_accused() -> None:
+    """curl exits milliseconds after a refusal; how it was called is not known."""
+    network = Network()
+    quic = network.quic(software=CURL)
+    quic.initial(0.0)
+    quic.unreachable(0.000_1)
+    network.bystander(60.0)
+    assert network.explain().found(RULE) == []
+
+
+def test_a_fallback_is_no_missing_one() -> None:
+    """A SYN to the origin, however it ends, is a try."""
+    network = Network()
+    network.quic().initials(0.0, 1.0, 3.0, 7.0)
+    tcp = network.tcp(sni=None)
+    tcp.syn(7.5)
+    tcp.refuse(7.51)
+    assert network.explain().found(RULE) == []
+
+
+def test_an_open_connection_is_a_fallback() -> None:
+    """Requests may go on over a TCP connection that was open already."""
+    network = Network()
+    network.tcp().connects(0.0)
+    network.quic().initials(1.0, 2.0, 4.0, 8.0)
+    assert network.explain().found(RULE) == []
+
+
+def test_a_connection_open_before_the_capture_is_a_fallback() -> None:
+    """The same where the capture missed that connection's start."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.connects(0.0)
+    network.quic().initials(1.0, 2.0, 4.0, 8.0)
+    tcp.exchanges(8.5)
+    assert network.explain(seen=lambda packet: packet.at > 0.5).found(RULE) == []
+
+
+def test_a_fallback_from_the_hosts_other_address_is_a_fallback() -> None:
+    """A dual-stack host that tries QUIC over IPv6 and TCP over IPv4 fell back, whatever its addresses."""
+    network = Network(stations={CLIENT: STATION, CLIENT6: STATION})
+    network.quic(client=CLIENT6, server=SERVER6).initials(0.0, 1.0, 3.0, 7.0)
+    network.tcp().connects(7.5)
+    assert network.explain().found(RULE) == []
+
+
+def test_quic_that_works_in_the_end_needs_no_fallback() -> None:
+    """One attempt that failed beside one that did not is no story without an end."""
+    network = Network()
+    network.quic(server="198.51.100.2").initials(0.0, 1.0, 3.0, 7.0)
+    network.quic().connects(7.5)
+    assert network.explain().found(RULE) == []
+
+
+def test_a_client_that_is_gone_proves_nothing() -> None:
+    """Time that passes after a client's last packet is not time in which it could have tried."""
+    network = Network()
+    network.quic().initials(0.0, 1.0)
+    network.bystander(300.0)
+    assert network.explain().found(RULE) == []
+
+
+def test_a_connection_through_a_proxy_is_no_story_of_its_own() -> None:
+    """A client that asked a proxy has another way than TCP to the origin."""
+    network = Network()
+    tcp = network.tcp(server="192.0.2.3", port=8888)
+    tcp.asks_proxy(0.0, "example.org:443")
+    tcp.proxy_answers(0.1, 200)
+    tcp.gets_ready(0.11)
+    assert network.explain().found(RULE) == []
+
+
+def test_a_one_sided_capture_weakens_it() -> None:
+    """Where no packet to the client is captured, answers may have come unseen."""
+    network = Network()
+    network.quic().initials(0.0, 1.0, 3.0, 7.0)
+    finding = network.explain().the(RULE)
+    assert finding.severity == "notice"
+    assert "one direction" in finding.summary
+
+
+def test_dns_over_quic_has_fallbacks_of_its_own() -> None:
+    """A resolver's client goes on over UDP port 53; nobody allowed it HTTP/3 only."""
+    network = Network()
+    network.quic(port=853, alpn=("doq",), sni="dns.example").initials(0.0, 1.0, 3.0, 7.0)
+    assert network.explain().findings == []
+
+
+@pytest.mark.parametrize("outcome", ["closed", "stalled"])
+def test_other_failures_count_as_well(outcome: str) -> None:
+    """A handshake that was answered and failed leaves the client without a connection too."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.answers(0.02)
+    for at in (1.0, 3.0, 6.0):
+        quic.acknowledges(at)
+    if outcome == "closed":
+        quic.close(6.5, 0x128)
+    explained = network.explain()
+    assert explained.quic[0].outcome == outcome
+    assert explained.the(RULE).severity == "problem"

@@ -1,0 +1,634 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from h3probe.events import Endpoint
+from h3probe.track.quic_tracker import CONNECTIONS_PER_FLOW
+from h3probe.wire.packet import UdpDatagram
+from h3probe.wire.quic.versions import V1, V2
+from tests.track.builders import (
+    CLIENT,
+    CLIENT_ID,
+    DCID,
+    SERVER,
+    SERVER_ID,
+    START,
+    QuicWatch,
+    ack,
+    answer,
+    client_handshake,
+    client_hello,
+    initial,
+    retry,
+    server_handshake,
+    server_hello,
+    short,
+    zero_rtt,
+)
+from tests.wire.quic_builder import VERSIONS, close, crypto, long_header, version_negotiation
+
+HELLO = client_hello()
+LONG_HELLO = client_hello(pad=2500)
+THIRDS = [(start, LONG_HELLO[start : start + 900]) for start in range(0, len(LONG_HELLO), 900)]
+UNKNOWN = 0x1A2A3A4A
+SECOND_DCID = bytes.fromhex("e0e1e2e3e4e5e6e7")
+SECOND_ID = bytes.fromhex("f0f1f2f3f4")
+GIVEN_UP = close(0x0C, b"No response from peer for 30 seconds")
+
+
+def test_a_whole_handshake() -> None:
+    """From Initial to 1-RTT: roles, IDs, hello, history, and `ready` at the client's last Handshake packet."""
+    watch = QuicWatch()
+    watch.handshake()
+    c = watch.only
+    assert (c.client, c.server, c.version_name) == (CLIENT, SERVER, "v1")
+    assert (c.dcid, c.client_scid, c.server_scid) == (DCID, CLIENT_ID, SERVER_ID)
+    assert c.hello is not None
+    assert (c.hello.sni, c.hello.alpn, c.initials_sent) == ("example.com", ("h3",), 1)
+    assert (c.ja4 or "").startswith("q13d")
+    assert (watch.history, watch.outcome()) == ("ISishIHO", "established")
+    assert c.ready == (4, START + 25_000_000)
+    assert watch.said()[-1] == "QUIC ready after 25 ms"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_versions(version: int) -> None:
+    """The Initials of v1, v2 and draft-29 open with their own salts and labels, in both directions."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO, version=version))
+    watch.server(answer(server_hello(), version=version), server_handshake(version=version))
+    watch.client(client_handshake(version=version), short(SERVER_ID))
+    assert (watch.history, watch.outcome()) == ("ISishHO", "established")
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_who_sends_the_first_initial_is_the_client(*, swapped: bool) -> None:
+    """Roles come from the keys that open the Initial, not from which port is lower."""
+    low, high = Endpoint(CLIENT.host, 1024), Endpoint(SERVER.host, 60000)
+    client, server = (low, high) if swapped else (high, low)
+    watch = QuicWatch()
+    watch.client(initial(HELLO), client=client, server=server)
+    watch.server(answer(server_hello()), client=client, server=server)
+    assert (watch.only.client, watch.only.server) == (client, server)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(len(THIRDS)))))
+def test_hello_in_several_initials_in_any_order(order: tuple[int, ...]) -> None:
+    """A ClientHello over three Initials is put together whatever the order, and each datagram counts."""
+    watch = QuicWatch()
+    for index in order:
+        offset, part = THIRDS[index]
+        assert watch.only.hello is None if watch.opened else True
+        watch.client(initial(part, offset=offset, number=index))
+    assert watch.only.hello is not None
+    assert watch.only.initials_sent == len(THIRDS)
+    assert watch.history == "III" + "S"
+
+
+def test_shuffled_and_overlapping_crypto_frames() -> None:
+    """CRYPTO frames in any order with overlaps, as Chrome sends them, give one ClientHello in one datagram."""
+    frames = b"".join(crypto(start, HELLO[start : start + 60]) for start in reversed(range(0, len(HELLO), 25)))
+    watch = QuicWatch()
+    watch.client(initial(frames=b"\x01" + frames))
+    assert watch.only.hello is not None
+    assert watch.only.initials_sent == 1
+
+
+def test_initials_coalesced_in_one_datagram_count_once() -> None:
+    """`initials_sent` counts datagrams: two Initials in one are one."""
+    watch = QuicWatch()
+    watch.client(
+        initial(HELLO[:50], number=0, size=0), initial(HELLO[50:], offset=50, number=1, size=900), zero_rtt()
+    )
+    assert (watch.only.initials_sent, watch.history) == (1, "IISZ")
+
+
+def test_only_parts_of_the_hello_count() -> None:
+    """An Initial that only acknowledges, pings or closes is not in `initials_sent`."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.client(initial(frames=b"\x01", number=1))
+    watch.client(initial(frames=ack(0), number=2))
+    watch.client(initial(frames=GIVEN_UP, number=3))
+    assert watch.only.initials_sent == 1
+
+
+def test_a_duplicate_counts_once() -> None:
+    """One packet that the capture shows twice is one letter and one Initial; the same hello sent again is two."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.client(initial(HELLO))
+    assert (watch.history, watch.only.initials_sent) == ("IS", 1)
+    watch.client(initial(HELLO, number=1), at=1000)
+    assert (watch.history, watch.only.initials_sent) == ("ISI", 2)
+
+
+def test_packet_numbers_that_do_not_begin_at_zero() -> None:
+    """Packet numbers sent short are completed against the largest one opened before."""
+    watch = QuicWatch()
+    for number in (250, 254, 258, 300):
+        watch.client(initial(HELLO, number=number))
+    assert (watch.only.initials_sent, watch.only.unopened) == (4, 0)
+
+
+def test_gso_train_is_split() -> None:
+    """A train of joined datagrams counts as the datagrams that were on the wire, with their own size."""
+    watch = QuicWatch()
+    train = b"".join(initial(part, offset=offset, number=n) for n, (offset, part) in enumerate(THIRDS))
+    watch.client(train)
+    assert (watch.only.initials_sent, watch.only.first_size, watch.only.client_largest) == (3, 1200, 1200)
+    assert watch.only.hello is not None
+
+
+def test_train_of_one_rtt_packets_is_split() -> None:
+    """A server's 1-RTT train is counted in datagrams; the shorter last one belongs to it."""
+    watch = QuicWatch()
+    watch.handshake()
+    watch.server(short(CLIENT_ID, 1252) * 3 + short(CLIENT_ID, 70))
+    assert watch.history.count("o") == 4
+    assert watch.only.server_largest == 1252
+
+
+def test_large_datagram_is_left_whole() -> None:
+    """A path MTU probe of 9,600 bytes is one datagram, since no train explains it."""
+    watch = QuicWatch()
+    watch.handshake()
+    watch.client(short(SERVER_ID, 9600))
+    assert watch.only.client_largest == 9600
+    assert watch.history.endswith("HOO")
+
+
+def test_retry() -> None:
+    """A valid Retry renews the keys and the server's ID; both Initials belong to one attempt."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(retry())
+    watch.client(initial(HELLO, number=1, dcid=b"retry-id", token=b"token"))
+    watch.server(answer(server_hello(), key_dcid=b"retry-id"), server_handshake())
+    watch.client(client_handshake(), short(SERVER_ID))
+    assert (watch.history, watch.outcome()) == ("ISrIishHO", "established")
+    assert (watch.only.dcid, watch.only.initials_sent, watch.only.unopened) == (DCID, 2, 0)
+
+
+def test_initial_from_before_the_retry_still_opens() -> None:
+    """An Initial under the first keys that arrives after the Retry is opened with them."""
+    watch = QuicWatch()
+    watch.client(initial(LONG_HELLO[:900]))
+    watch.server(retry())
+    watch.client(initial(LONG_HELLO[900:1800], offset=900, number=1))
+    assert (watch.only.unopened, watch.only.initials_sent) == (0, 2)
+
+
+def test_second_retry_is_ignored() -> None:
+    """A client accepts one Retry (RFC 9000, 17.2.5.2), and so the keys stay those of the first."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(retry())
+    watch.server(retry(scid=b"another"))
+    assert watch.only.key_dcid == b"retry-id"
+    assert watch.history == "ISr"
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [retry(forged=True), retry(original=SECOND_DCID), retry(dcid=b"other"), retry(token=b"")],
+    ids=["wrong tag", "of another Initial", "for another client", "without token"],
+)
+def test_forged_retry_is_ignored(packet: bytes) -> None:
+    """A Retry that a client must discard is no answer and changes no keys (RFC 9000, 17.2.5.2)."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(packet)
+    assert (watch.history, watch.only.key_dcid, watch.only.answered) == ("IS", DCID, False)
+
+
+def test_retry_after_an_initial_is_ignored() -> None:
+    """A Retry after the server's Initial must be discarded, or it would take the keys of what follows away."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(answer())
+    watch.server(retry())
+    watch.server(answer(server_hello(), number=1))
+    assert (watch.history, watch.only.unopened) == ("ISiis", 0)
+
+
+def test_retry_from_the_client_is_ignored() -> None:
+    """Only servers send Retry."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.client(retry(dcid=SERVER_ID, scid=CLIENT_ID))
+    assert (watch.history, watch.only.key_dcid) == ("IS", DCID)
+
+
+@pytest.mark.parametrize("version", [V1, UNKNOWN])
+def test_version_negotiation(version: int) -> None:
+    """A Version Negotiation that answers the Initial is the outcome, with the server's list."""
+    watch = QuicWatch()
+    if version == V1:
+        watch.client(initial(HELLO))
+    else:
+        watch.client(long_header("initial", version=version, dcid=DCID, scid=CLIENT_ID).ljust(1200, b"\x01"))
+    watch.server(version_negotiation(0xFF00001D, V2, dcid=CLIENT_ID, scid=DCID))
+    assert watch.only.version_negotiation is not None
+    assert watch.only.version_negotiation[1] == (0xFF00001D, V2)
+    assert watch.outcome() == "version-negotiation"
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        version_negotiation(V2, dcid=SECOND_ID, scid=DCID),
+        version_negotiation(V2, dcid=CLIENT_ID, scid=SECOND_DCID),
+        version_negotiation(V2, V1, dcid=CLIENT_ID, scid=DCID),
+    ],
+    ids=["wrong destination", "wrong source", "lists the client's version"],
+)
+def test_forged_version_negotiation_is_ignored(packet: bytes) -> None:
+    """One that does not echo both IDs, or lists the version it answers, is no answer (RFC 9000, 6.2)."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(packet)
+    assert (watch.history, watch.only.version_negotiation, watch.only.answered) == ("IS", None, False)
+
+
+def test_version_negotiation_after_an_answer_is_ignored() -> None:
+    """Once a packet of the server was seen, Version Negotiation is discarded (RFC 9000, 6.2)."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(answer(server_hello()))
+    watch.server(version_negotiation(V2, dcid=CLIENT_ID, scid=DCID))
+    assert watch.only.version_negotiation is None
+
+
+def test_version_negotiation_from_the_client_is_ignored() -> None:
+    """Only servers send Version Negotiation."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.client(version_negotiation(V2, dcid=CLIENT_ID, scid=DCID))
+    assert watch.only.version_negotiation is None
+
+
+def test_lonely_retry_and_version_negotiation_open_nothing() -> None:
+    """Without the Initial that they answer, both prove nothing and may be forged."""
+    watch = QuicWatch()
+    assert not watch.server(retry())
+    assert not watch.server(version_negotiation(V1, dcid=CLIENT_ID, scid=DCID))
+    assert watch.opened == []
+
+
+def test_next_version_after_version_negotiation() -> None:
+    """A client that goes on in a version from the list, its IDs and packet numbers as before, is established."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO, version=0xFF00001D))
+    watch.server(version_negotiation(V1, dcid=CLIENT_ID, scid=DCID))
+    watch.client(initial(HELLO, version=V1))
+    watch.server(answer(server_hello()), server_handshake())
+    watch.client(client_handshake(), short(SERVER_ID))
+    assert watch.outcome() == "established"
+    assert (watch.only.version_name, watch.only.initials_sent, watch.history) == ("v1", 2, "ISuIishHO")
+
+
+def test_compatible_version_negotiation() -> None:
+    """A server that answers v1 in v2 switches the connection to v2, which the client follows (RFC 9368)."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(answer(server_hello(), version=V2), server_handshake(version=V2))
+    watch.client(initial(frames=ack(0), number=1, version=V2, dcid=SERVER_ID, key_dcid=DCID))
+    watch.client(client_handshake(version=V2), short(SERVER_ID))
+    assert (watch.only.version_name, watch.history, watch.outcome()) == ("v2", "ISishIHO", "established")
+    assert watch.only.unopened == 0
+
+
+def test_two_attempts_from_one_port() -> None:
+    """A second attempt with new IDs from the same port is a connection of its own, and late packets find theirs."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO), at=0)
+    watch.client(initial(HELLO, number=1), at=1000)
+    watch.client(initial(HELLO, dcid=SECOND_DCID, scid=SECOND_ID), at=30_000)
+    watch.client(initial(frames=GIVEN_UP, number=2), at=30_001)
+    watch.server(answer(server_hello(), dcid=SECOND_ID, key_dcid=SECOND_DCID), at=30_010)
+    first, second = watch.opened
+    assert (first.dcid, second.dcid) == (DCID, SECOND_DCID)
+    assert (first.initials_sent, second.initials_sent) == (2, 1)
+    assert (first.client_close is not None, second.client_close is not None) == (True, False)
+    assert (first.answered, second.answered) == (False, True)
+    assert first.outcome(watch.now) == "unanswered"
+
+
+def test_attempts_without_client_ids() -> None:
+    """With zero-length client IDs the destination ID alone tells a new attempt from the one before."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO, scid=b""), at=0)
+    watch.client(initial(HELLO, scid=b"", number=1), at=1000)
+    watch.client(initial(HELLO, scid=b"", dcid=SECOND_DCID), at=3000)
+    assert [c.initials_sent for c in watch.opened] == [2, 1]
+
+
+def test_handshake_without_client_ids() -> None:
+    """A client with zero-length IDs, as Chrome, is followed to the end."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO, scid=b""))
+    watch.server(answer(server_hello(), dcid=b""), server_handshake(dcid=b""))
+    watch.client(initial(frames=ack(0), number=1, dcid=SERVER_ID, scid=b"", key_dcid=DCID))
+    watch.client(client_handshake(scid=b""), short(SERVER_ID))
+    watch.server(short(b""))
+    assert (watch.history, watch.outcome()) == ("ISishIHOo", "established")
+
+
+def test_late_answer_to_the_first_of_two_attempts_without_client_ids() -> None:
+    """The server's Initial belongs to the attempt whose keys open it, also when nothing else tells them apart."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO, scid=b""))
+    watch.client(initial(HELLO, scid=b"", dcid=SECOND_DCID), at=3000)
+    watch.server(answer(server_hello(), dcid=b""))
+    assert [c.answered for c in watch.opened] == [True, False]
+
+
+def test_zero_length_server_ids() -> None:
+    """A server with a zero-length ID is followed too."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(answer(server_hello(), scid=b""), server_handshake(scid=b""))
+    watch.client(client_handshake(dcid=b""), short(b""))
+    assert watch.outcome() == "established"
+
+
+def test_icmp_finds_the_attempt_that_it_quotes() -> None:
+    """ICMP goes to the attempt whose ID the quoted datagram shows; without it, to the latest one."""
+    watch = QuicWatch()
+    first_packet = initial(HELLO)
+    watch.client(first_packet)
+    watch.client(initial(HELLO, dcid=SECOND_DCID, scid=SECOND_ID))
+    first, second = watch.opened
+    assert watch.icmp(first_packet[:20]) is first
+    assert watch.icmp(b"") is second
+    assert (len(first.refusals), len(second.refusals)) == (1, 1)
+    assert first.outcome(watch.now) == "refused"
+
+
+def test_icmp_after_an_answer_does_not_refuse() -> None:
+    """A connection that was answered is not refused by an ICMP error, which may be forged or a passing fault."""
+    watch = QuicWatch()
+    watch.handshake()
+    watch.icmp(short(SERVER_ID))
+    assert watch.outcome() == "established"
+
+
+def test_icmp_about_the_servers_packets_means_that_the_client_is_gone() -> None:
+    """A closed client port is the end of a process: the connection ended, and nobody refused QUIC."""
+    watch = QuicWatch()
+    watch.handshake()
+    watch.icmp(short(CLIENT_ID), source=SERVER, destination=CLIENT)
+    assert watch.only.client_gone is not None
+    assert (watch.only.refusals, watch.outcome()) == ([], "established")
+    assert watch.only.ended == watch.only.client_gone
+
+
+def test_a_client_that_is_gone_before_it_was_ready_is_not_refused() -> None:
+    """The same during the handshake is no refusal either."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(answer(server_hello()))
+    watch.icmp(answer(server_hello()), source=SERVER, destination=CLIENT)
+    assert watch.outcome() is None
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        {"source": Endpoint(CLIENT.host, 50001)},
+        {"destination": Endpoint(SERVER.host, 444)},
+        {"destination": Endpoint(bytes(4), 443)},
+    ],
+)
+def test_icmp_about_unknown_flows(ends: dict[str, Endpoint]) -> None:
+    """An ICMP error about ports that nobody uses is about no connection."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    assert watch.icmp(initial(HELLO), **ends) is None
+    assert watch.only.refusals == []
+
+
+def test_icmp_kinds_that_refuse_nothing() -> None:
+    """Too big and time exceeded are passing faults; the first is remembered as such."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.icmp(initial(HELLO), kind="too-big")
+    watch.icmp(initial(HELLO), kind="time-exceeded")
+    assert (watch.only.refusals, watch.only.too_big is not None) == ([], True)
+
+
+def test_icmp_is_said_once_and_kept_within_bounds() -> None:
+    """A flood of ICMP errors is one line and a bounded list."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    for _ in range(500):
+        watch.icmp(initial(HELLO)[:60], kind="prohibited")
+    assert [text for text in watch.said() if text.startswith("ICMP")] == ["ICMP prohibited"]
+    assert len(watch.only.refusals) < watch.only.refusals_seen == 500
+
+
+def test_a_flood_of_too_big_is_said_once() -> None:
+    """ICMP errors that say that a datagram was too big do not fill the timeline either."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    for _ in range(500):
+        watch.icmp(initial(HELLO)[:60], kind="too-big")
+    assert [text for text in watch.said() if text.startswith("ICMP")] == ["ICMP too big"]
+
+
+def test_a_clients_close_changes_neither_outcome_nor_count() -> None:
+    """The close that ends an unanswered attempt stands in `close` with its reason; the attempt stays unanswered."""
+    watch = QuicWatch()
+    for number, at in enumerate((0, 1000, 3000)):
+        watch.client(initial(HELLO, number=number), at=at)
+    watch.client(initial(frames=GIVEN_UP, number=3), at=30_000)
+    assert (watch.outcome(), watch.only.initials_sent, watch.history) == ("unanswered", 3, "ISIIIC")
+    assert watch.only.close is not None
+    assert watch.only.close[1].reason == "No response from peer for 30 seconds"
+    assert watch.only.close[2] == "client"
+
+
+def test_a_close_in_the_only_initial() -> None:
+    """An attempt whose one Initial holds a close and no ClientHello has sent none, and waited (JDK 26 does this)."""
+    watch = QuicWatch()
+    watch.client(initial(frames=GIVEN_UP))
+    assert (watch.only.initials_sent, watch.history, watch.outcome(after=1000)) == (0, "IC", "unanswered")
+
+
+def test_a_servers_close() -> None:
+    """A server's close in an Initial is `closed`, with code and reason as sent."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(answer(frames=close(0x178, b"no \x1b[2Jprotocol")))
+    assert watch.outcome() == "closed"
+    assert watch.only.close is not None
+    assert (watch.only.close[1].code, watch.only.close[2]) == (0x178, "server")
+    assert watch.history == "ISic"
+    assert all(text.isprintable() for text in watch.said())
+
+
+def test_only_the_first_close_counts() -> None:
+    """A close that is sent again changes nothing but the history."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(answer(frames=close(1)))
+    watch.server(answer(frames=close(2), number=1))
+    assert watch.only.close is not None
+    assert watch.only.close[1].code == 1
+
+
+def test_zero_rtt_before_its_initial() -> None:
+    """0-RTT packets that overtook their Initial begin the attempt, which then is no mid-stream one."""
+    watch = QuicWatch()
+    watch.client(zero_rtt())
+    assert watch.outcome() == "mid-stream"
+    watch.client(initial(HELLO))
+    assert (watch.history, watch.only.mid_stream, watch.only.initials_sent) == ("ZIS", False, 1)
+    assert watch.only.client == CLIENT
+
+
+def test_mid_stream() -> None:
+    """A capture that begins in a handshake knows who is who by the ports, and calls it `mid-stream`."""
+    watch = QuicWatch()
+    watch.server(server_handshake())
+    watch.client(client_handshake(), short(SERVER_ID))
+    watch.server(short(CLIENT_ID))
+    assert (watch.only.client, watch.only.server, watch.only.dcid) == (CLIENT, SERVER, None)
+    assert (watch.history, watch.outcome()) == ("hHOo", "mid-stream")
+    assert (watch.only.client_scid, watch.only.server_scid) == (CLIENT_ID, SERVER_ID)
+
+
+def test_mid_stream_from_the_servers_initial() -> None:
+    """Without the client's Initial the server's cannot be opened, and makes nobody a client."""
+    watch = QuicWatch()
+    watch.server(answer(server_hello(), size=1200))
+    assert (watch.only.client, watch.only.hello, watch.outcome()) == (CLIENT, None, "mid-stream")
+
+
+def test_one_rtt_packets_alone_are_not_taken_for_quic() -> None:
+    """Short headers on ports where no handshake was seen may be anything."""
+    watch = QuicWatch()
+    assert not watch.client(short(SERVER_ID))
+    assert watch.opened == []
+
+
+def test_initial_cut_by_a_snaplen() -> None:
+    """A cut Initial shows its IDs and version; it is counted as cut, and what it held is not guessed."""
+    watch = QuicWatch()
+    packet = initial(HELLO)
+    mark = watch.mark(None)
+    watch.tracker.feed(UdpDatagram(mark.frame, mark.time_ns, CLIENT, SERVER, packet[:100], len(packet)))
+    assert (watch.only.dcid, watch.only.cut, watch.only.hello) == (DCID, 1, None)
+    assert (watch.history, watch.only.initials_sent, watch.only.mid_stream) == ("I", 0, False)
+
+
+def test_cut_initial_of_a_server() -> None:
+    """A cut capture that begins with the server's Initial does not make the server a client."""
+    watch = QuicWatch()
+    packet = answer(server_hello(), size=1200)
+    mark = watch.mark(None)
+    watch.tracker.feed(UdpDatagram(mark.frame, mark.time_ns, SERVER, CLIENT, packet[:100], len(packet)))
+    assert [c.client for c in watch.opened] == [CLIENT]
+
+
+@pytest.mark.parametrize(
+    ("payload", "name"),
+    [
+        (b"\x09" + bytes(8) + b"Q043" + bytes(40), "Q043"),
+        (b"\xc3Q046\x50" + bytes(60), "Q046"),
+        (long_header("initial", version=0x51303530, dcid=DCID, scid=b"") + bytes(60), "Q050"),
+    ],
+)
+def test_gquic_is_named(payload: bytes, name: str) -> None:
+    """Google's own versions are named and not decoded, and nothing is said of how they ended."""
+    watch = QuicWatch()
+    assert watch.client(payload)
+    assert watch.client(bytes(100))
+    assert (watch.only.version_name, watch.outcome(after=60_000)) == (name, None)
+    assert watch.only.client == CLIENT
+
+
+def test_unknown_version() -> None:
+    """A version that nobody knows is reported by its number, its answers as `u`."""
+    watch = QuicWatch()
+    watch.client(long_header("initial", version=UNKNOWN, dcid=DCID, scid=CLIENT_ID).ljust(1200, b"\x01"))
+    watch.server(long_header("initial", version=UNKNOWN, dcid=CLIENT_ID, scid=SERVER_ID).ljust(1200, b"\x01"))
+    assert (watch.only.version_name, watch.history, watch.outcome()) == ("0x1a2a3a4a", "Uu", None)
+
+
+def test_hello_retry_request_is_one_letter() -> None:
+    """A HelloRetryRequest is one `s`, however many of the server's Initials follow it."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(answer(server_hello(retry=True)))
+    watch.server(answer(frames=ack(0), number=1))
+    watch.server(answer(frames=b"\x01", number=2))
+    assert watch.only.server_hello is None
+    assert watch.history == "ISisii"
+
+
+def test_a_hello_that_is_none() -> None:
+    """CRYPTO frames that hold no ClientHello give an Initial and no hello."""
+    watch = QuicWatch()
+    watch.client(initial(b"\x01\x00\x00\x04oops"))
+    assert (watch.only.hello, watch.history) == (None, "I")
+
+
+def test_frames_that_end_early_are_counted() -> None:
+    """An Initial that opens and whose frames are broken is counted as unreadable."""
+    watch = QuicWatch()
+    watch.client(initial(frames=b"\x06\x40"))
+    watch.client(initial(frames=b"\x06\x00\x7f\xff", number=1, size=0))
+    assert watch.only.unopened >= 1
+
+
+def test_flows_are_limited() -> None:
+    """The flow used least recently leaves with its connections, and is counted."""
+    watch = QuicWatch(limit=2)
+    clients = [Endpoint(CLIENT.host, 50000 + n) for n in range(3)]
+    watch.client(initial(HELLO), client=clients[0])
+    watch.client(initial(HELLO), client=clients[1])
+    watch.client(initial(HELLO, number=1), client=clients[0])
+    watch.client(initial(HELLO), client=clients[2])
+    assert [c.client for c in watch.evicted] == [clients[1]]
+    assert watch.tracker.evicted == 1
+
+
+def test_attempts_on_one_flow_are_limited() -> None:
+    """A client that tries for ever from one port cannot fill the memory; those forgotten are counted."""
+    watch = QuicWatch()
+    for number in range(CONNECTIONS_PER_FLOW + 3):
+        watch.client(initial(HELLO, dcid=bytes((number,)) * 8, scid=bytes((number,)) * 4))
+    assert watch.evicted == watch.opened[:3]
+    assert watch.tracker.evicted == 3
+
+
+def test_forgotten_connections_leave_the_others() -> None:
+    """Letting one attempt go leaves the other on the same ports in place; ICMP then is about that one."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.client(initial(HELLO, dcid=SECOND_DCID, scid=SECOND_ID))
+    first, second = watch.opened
+    watch.tracker.forget(first)
+    assert watch.icmp(b"") is second
+    watch.tracker.forget(second)
+    assert watch.icmp(b"") is None
+
+
+@given(st.lists(st.tuples(st.booleans(), st.binary(max_size=80)), max_size=20), st.randoms(use_true_random=False))
+def test_hostile_datagrams_never_raise(noise: list[tuple[bool, bytes]], random: object) -> None:
+    """Whatever else arrives on the ports of a connection, nothing is raised and the history stays bounded."""
+    watch = QuicWatch(limit=2)
+    packets = [initial(HELLO), answer(server_hello()), retry(), server_handshake(), short(CLIENT_ID, 1300)]
+    for from_client, data in noise:
+        whole = bytearray(random.choice(packets))  # type: ignore[attr-defined]
+        at = random.randrange(len(whole))  # type: ignore[attr-defined]
+        whole[at : at + len(data)] = data
+        (watch.client if from_client else watch.server)(bytes(whole))
+    for c in watch.opened:
+        assert len(c.history) <= 100
