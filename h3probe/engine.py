@@ -24,15 +24,17 @@ from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictReco
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.table import BoundedTable
-from h3probe.track.tracker import Progress, Tracker
+from h3probe.track.tracker import Tracker
 from h3probe.wire.link import link_type_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from h3probe.diagnose.rule import Finding
     from h3probe.diagnose.story import Story
     from h3probe.events import Event
     from h3probe.records import Moment
-    from h3probe.track.tracker import Connection
+    from h3probe.track.tracker import Connection, IcmpSighting, Progress
 
 Output = AnyRecord | object
 # Connections kept for the diagnosis; what had to be forgotten is counted and said.
@@ -71,7 +73,8 @@ class Engine:
     _finding_ids: count[int] = field(default_factory=lambda: count(1))
     _told: set[tuple[str, ...]] = field(default_factory=set)
     _undecided: list[Connection] = field(default_factory=list)
-    _waiting: Progress = field(default_factory=Progress)
+    _waiting: list[Connection] = field(default_factory=list)
+    _waiting_icmp: list[IcmpSighting] = field(default_factory=list)
     _settled_since: bool = False
     _conclude_at_ns: int = 0
 
@@ -176,18 +179,11 @@ class Engine:
         records: list[AnyRecord] = [
             self._builder.dns(sighting) for sighting in progress.dns if self.filters.name(sighting.binding.name)
         ]
-        waiting, self._waiting = self._waiting, Progress()
-        for icmp in (*waiting.icmp, *progress.icmp):
+        for icmp in self._ripe(self._waiting_icmp, progress.icmp, lambda icmp: self.connection(icmp.connection)):
             about = self.connection(icmp.connection)
-            if about is not None and self._is_pending(about):
-                self._waiting.icmp.append(icmp)
-                continue
             if about is not None and self.filters.connection(about) and self.filters.origin(about) is not False:
                 records.append(self._builder.icmp(icmp))
-        for connection in (*waiting.settled, *progress.settled):
-            if self._is_pending(connection):
-                self._waiting.settled.append(connection)
-                continue
+        for connection in self._ripe(self._waiting, progress.settled, lambda connection: connection):
             self._settled_since = True
             if not self.filters.connection(connection):
                 continue
@@ -200,8 +196,18 @@ class Engine:
             return records
         return self.announce() + self._counted(records)
 
-    def _is_pending(self, connection: Connection) -> bool:
-        return self.filters.pending is not None and self.filters.pending(connection)
+    def _ripe[T](self, waiting: list[T], new: list[T], about: Callable[[T], Connection | None]) -> list[T]:
+        """What is to be told now; the rest waits until its connection's process is known, or will not be known."""
+        pending = self.filters.pending
+        if pending is None and not waiting:
+            return new
+        ripe: list[T] = []
+        still: list[T] = []
+        for each in (*waiting, *new):
+            connection = about(each)
+            (still if pending is not None and connection is not None and pending(connection) else ripe).append(each)
+        waiting[:] = still
+        return ripe
 
     def _counted(self, records: list[AnyRecord]) -> list[AnyRecord]:
         self.counts.update(record.type for record in records)

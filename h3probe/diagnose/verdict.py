@@ -199,7 +199,7 @@ def _nothing(story: Story) -> str:
             return f"No connection: {_tries(story)}, and no TCP was seen."
         if all(q.mid_stream for q in story.quic):
             return "QUIC, under way before the capture began: what it carried cannot be told."
-        return "The capture ends before QUIC succeeded or failed."
+        return "What became of QUIC is not in the capture."
     if all(t.refused for t in story.tcp):
         return "No connection: TCP was refused, and no QUIC packet was sent."
     outcomes = {t.outcome(story.now_ns) for t in story.tcp}

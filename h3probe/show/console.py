@@ -55,6 +55,10 @@ Part = tuple[str, str]
 """A text and its rich style."""
 
 
+VERDICTS_SHOWN = 40
+"""Verdicts printed at the most, those with findings first."""
+
+
 class _Rich(RichConsole):
     """Rich without its own idea of what a closed pipe means (exit status 1, which says here: a problem was found)."""
 
@@ -289,8 +293,15 @@ def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
             for finding in _without_repetition([f for f in worst_first if f.origin == origin]):
                 console.finding(finding)
     console.heading("Verdict" if len(verdicts) == 1 else "Verdicts")
-    for verdict in verdicts:
-        console.verdict(verdict, _worst(verdict, findings))
+    graded = [(verdict, _worst(verdict, findings)) for verdict in verdicts]
+    # In a capture of a day the origins about which there is nothing to say would hide the others.
+    shown = graded
+    if len(graded) > VERDICTS_SHOWN:
+        shown = sorted(graded, key=lambda pair: pair[1] is None)[:VERDICTS_SHOWN]
+    for verdict, worst in shown:
+        console.verdict(verdict, worst)
+    if len(shown) < len(graded):
+        console.note(f"and {count(len(graded) - len(shown), 'verdict')} more; --json has them all, --origin picks one")
     if not verdicts:
         console.text("No request of any client was seen: nothing to judge.")
     for record in kept:

@@ -60,7 +60,7 @@ def _finding(story: Story, seen: float) -> Finding:
     places = sorted({str(q.server) for q in attempts})
     count = "a QUIC attempt" if len(attempts) == 1 else f"{len(attempts)} QUIC attempts"
     summary = (
-        f"After {count} at {', '.join(places)} failed, no TCP connection to it was tried in the {seconds(seen)} seen."
+        f"After {count} at {', '.join(places)} failed, no TCP connection to it is seen, for {seconds(seen)}."
     )
     evidence: list[tuple[Mark, str]] = []
     for attempt in attempts:
