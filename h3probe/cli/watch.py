@@ -17,8 +17,8 @@ EPILOG = """\b
 Examples:
   sudo h3probe watch -- java -jar app.jar
   sudo h3probe watch -i eth0 --for 60 --origin example.org
-  sudo h3probe watch -w trace.pcapng --json -- curl --http3 https://example.org/
-  h3probe watch --relay 8443=example.org:443 -- curl --http3 https://localhost:8443/
+  sudo h3probe watch -w trace.pcapng -- curl --http3 https://example.org/
+  h3probe watch --relay 8443=example.org:443 -- ./client localhost:8443
 
 \b
 Exit status: the command's own (with --exit-code findings, and without a

@@ -59,7 +59,7 @@ class QuicMark:
     datagram: int | None
     alpn: tuple[str, ...] | None
     parameters: tuple[int, ...] | None
-    parameters_include: tuple[int, ...] | None
+    parameters_any: tuple[int, ...] | None
 
     def fits(self, connection: QuicConnection, order: tuple[int, ...]) -> bool:
         """Whether every line holds for a connection whose transport parameters came in `order`."""
@@ -72,7 +72,7 @@ class QuicMark:
             self.datagram is None or self.datagram == connection.first_size,
             self.alpn is None or self.alpn == hello.alpn,
             self.parameters is None or self.parameters == order,
-            self.parameters_include is None or set(self.parameters_include) <= set(order),
+            self.parameters_any is None or not set(self.parameters_any).isdisjoint(order),
         )
         return all(checks)
 
@@ -123,7 +123,7 @@ def _mark(table: dict[str, Any]) -> QuicMark:
         table.get("datagram"),
         maybe("alpn"),
         maybe("parameters"),
-        maybe("parameters_include"),
+        maybe("parameters_any"),
     )
 
 

@@ -33,8 +33,8 @@ _KINDS = {6: "tcp", 17: "udp"}  # psutil's names; apart, since Linux's table of 
 _MEMORY_S = 600.0
 _FRESH_S = 0.5
 _SCAN_INTERVAL_S = 0.05  # 20 full scans a second, at most
-_POLL_INTERVAL_S = {"tcp": 0.25, "udp": 0.002}
-_FAMILY_INTERVAL_S = 0.1  # how often the tree is searched for new children
+_POLL_INTERVAL_S = {"tcp": 0.5, "udp": 0.002}
+_FAMILY_INTERVAL_S = 0.2  # how often the tree is searched for new children
 _WILDCARDS = {4: (bytes(4), bytes(16)), 16: (bytes(16),)}  # a socket bound to :: has IPv4 too, as the JDK's have
 
 
@@ -112,7 +112,7 @@ class Processes:
         return None if found is None else found.process
 
     def poll(self) -> None:
-        """Look at the sockets of the command's process tree; to be called every few milliseconds while it runs."""
+        """Look at the sockets of the command's process tree; to be called each 10 ms or so while it runs."""
         if self._root_pid is None:
             return
         self._find_family(self._root_pid)

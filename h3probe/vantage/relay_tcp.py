@@ -139,9 +139,9 @@ class TcpForwarder:
             self._loop.call_exception_handler({"message": "forwarding failed", "exception": error, "task": task})
 
     async def _serve(self, client: socket.socket, trace: TcpTrace) -> None:
-        trace.syn()
         upstream: socket.socket | None = None
         try:
+            trace.syn()
             upstream = await self._connect()
             if upstream is None:
                 trace.refused()

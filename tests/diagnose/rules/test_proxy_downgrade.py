@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from h3probe.engine import Filters
+from tests.diagnose.scenario import CLIENT, CLIENT6, SERVER6, STATION, Network, Tcp
+
+RULE = "proxy-downgrade"
+PROXY = "192.0.2.3"
+
+
+def tunnelled(network: Network, *, client: str = CLIENT, proxy: str = PROXY, at: float = 0.0) -> Tcp:
+    """A client that reaches example.org through a CONNECT tunnel."""
+    tcp = network.tcp(client=client, server=proxy, port=8888)
+    tcp.asks_proxy(at, "example.org:443")
+    tcp.proxy_answers(at + 0.05, 200, "Connection established")
+    tcp.gets_ready(at + 0.06)
+    tcp.exchanges(at + 0.1)
+    return tcp
+
+
+def test_a_tunnel_is_named_as_the_reason() -> None:
+    """A CONNECT tunnel with TLS inside and no QUIC: information, with the request, the answer and the hello."""
+    network = Network()
+    tunnelled(network)
+    explained = network.explain()
+    finding = explained.the(RULE)
+    assert finding.severity == "info"
+    assert finding.origin == "example.org:443"
+    assert f"the proxy {PROXY}:8888" in finding.summary
+    assert [row.frame for row in finding.evidence] == [4, 5, 6]
+    assert explained.summary.exit_status == 0
+    assert "cannot carry HTTP/3" in explained.sentence
+
+
+def test_tunnels_to_one_target_are_one_finding() -> None:
+    """A browser's six tunnels are told once."""
+    network = Network()
+    for at in range(6):
+        tunnelled(network, at=at / 10)
+    assert "6 tunnels" in network.explain().the(RULE).summary
+
+
+def test_credentials_that_are_asked_for_first_change_nothing() -> None:
+    """407, the same request again on the same connection, 200: the tunnel is open."""
+    network = Network()
+    tcp = network.tcp(server=PROXY, port=8888)
+    tcp.asks_proxy(0.0, "example.org:443")
+    tcp.proxy_answers(0.05, 407, fields="Content-Length: 0\r\n")
+    tcp.asks_again(0.06, "example.org:443")
+    tcp.proxy_answers(0.1, 200)
+    tcp.gets_ready(0.11)
+    assert network.explain().the(RULE)
+
+
+def test_a_proxy_that_refuses_is_another_matter() -> None:
+    """Without a tunnel nothing was carried."""
+    for status, words in ((403, "does not allow"), (407, "credentials"), (502, "could not reach")):
+        network = Network()
+        tcp = network.tcp(server=PROXY, port=8888)
+        tcp.asks_proxy(0.0, "example.org:443")
+        tcp.proxy_answers(0.05, status)
+        explained = network.explain()
+        assert explained.found(RULE) == []
+        assert words in explained.sentence
+
+
+def test_quic_past_the_proxy_is_another_matter() -> None:
+    """A host whose QUIC leaves directly is not held back by the proxy."""
+    network = Network()
+    tunnelled(network)
+    network.quic(sni="other.example", server="198.51.100.9").connects(2.0)
+    explained = network.explain()
+    assert explained.found(RULE) == []
+    assert not any("no QUIC packet left this host" in verdict.sentence for verdict in explained.verdicts)
+
+
+def test_quic_from_the_hosts_other_address_is_past_the_proxy_too() -> None:
+    """A dual-stack host asks its proxy over IPv4 and sends QUIC over IPv6."""
+    network = Network(stations={CLIENT: STATION, CLIENT6: STATION})
+    tunnelled(network)
+    network.quic(client=CLIENT6, server=SERVER6).connects(1.0)
+    assert network.explain().found(RULE) == []
+
+
+def test_a_proxy_on_the_same_machine_is_asked_over_loopback() -> None:
+    """An agent on 127.0.0.1 is a proxy too; QUIC that leaves from the machine's own address goes past it."""
+    network = Network()
+    tunnelled(network, client="127.0.0.1", proxy="127.0.0.1")
+    network.quic(client=CLIENT).connects(1.0)
+    explained = network.explain()
+    assert explained.found(RULE) == []
+    assert not any("no QUIC packet left this host" in verdict.sentence for verdict in explained.verdicts)
+
+
+def test_a_filter_by_port_does_not_hide_quic_that_was_sent() -> None:
+    """Asked about the proxy's port alone, h3probe still knows of the QUIC that left the host."""
+    network = Network()
+    tunnelled(network)
+    network.quic().connects(1.0)
+    explained = network.explain(filters=Filters(ports=frozenset({8888})))
+    assert explained.found(RULE) == []
+    assert "no QUIC packet left this host" not in explained.sentence
+
+
+def test_the_proxys_own_leg_is_not_a_clients() -> None:
+    """On the proxy's machine its connection onwards repeats the client's ClientHello: it is told of no more."""
+    network = Network()
+    inside = tunnelled(network)
+    network.tcp(client=PROXY, hello_of=inside).connects(0.062)
+    explained = network.explain()
+    assert len(explained.verdicts) == 1
+    assert explained.the(RULE).connections == ["tcp-1"]
+
+
+def test_a_masque_tunnel_can_carry_http3() -> None:
+    """connect-udp that the proxy grants is no downgrade."""
+    network = Network()
+    tcp = network.tcp(server=PROXY, port=8888)
+    tcp.syn(0.0)
+    tcp.accepts(0.001)
+    tcp.asks_connect_udp(0.002, "example.org", 443)
+    tcp.proxy_answers(0.01, 101, "Switching Protocols", "Connection: Upgrade\r\nUpgrade: connect-udp\r\n")
+    explained = network.explain()
+    assert explained.found(RULE) == []
+    assert "can carry HTTP/3" in explained.sentence
+
+
+def test_ssh_in_a_tunnel_is_nobodys_http() -> None:
+    """A CONNECT that carries no TLS says nothing about HTTP versions."""
+    network = Network()
+    tcp = network.tcp(server=PROXY, port=8888)
+    tcp.asks_proxy(0.0, "git.example:22")
+    tcp.proxy_answers(0.05, 200)
+    tcp.segment(0.06, "server", 0x10, b"SSH-2.0-OpenSSH_9.9\r\n")
+    tcp.segment(0.07, "client", 0x10, b"SSH-2.0-client\r\n")
+    assert network.explain().found(RULE) == []
+
+
+def test_a_direct_connection_is_none() -> None:
+    """Without CONNECT there is no tunnel."""
+    network = Network()
+    network.tcp().connects(0.0)
+    assert network.explain().findings == []
