@@ -221,7 +221,13 @@ class Engine:
             name = self.tracker.names.name_of(connection.server.host)
             if name is not None:
                 names[connection.server.host] = name
-        told = tell_stories(connections, self.tracker.clock, names, self.tracker.hosts.identity)
+        # A filter by port hides connections, and must not hide that there were any.
+        wanted = self.filters.wanted
+        ports = self.filters.ports
+        others = [
+            c for c in self._kept if ports and c.server.port not in ports and (wanted is None or wanted(c))
+        ]
+        told = tell_stories(connections, self.tracker.clock, names, self.tracker.hosts.identity, others)
         stories = [story for story in told if self.filters.story(story)]
         for story in stories:
             story.races = find_races(story)

@@ -195,11 +195,12 @@ class RecordBuilder:
 
     def finding(self, finding: Finding, story: Story | None, number: int) -> FindingRecord:
         """The record of a finding."""
-        began = min((mark for mark, _ in finding.evidence), key=lambda mark: mark.time_ns)
+        start_ns = self.clock.start_ns or 0
+        began_ns = min((mark.time_ns for mark, _ in finding.evidence), default=start_ns)
         return FindingRecord(
             id=f"finding-{number}",
-            at=self.clock.at(began.time_ns),
-            time=self.clock.rfc3339(began.time_ns),
+            at=self.clock.at(began_ns),
+            time=self.clock.rfc3339(began_ns),
             rule=finding.rule,
             severity=finding.severity,
             origin=story.label if story is not None else None,

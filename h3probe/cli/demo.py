@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   h3probe demo                       the built-in client
-  h3probe demo --java                a real JDK 26: $H3PROBE_JAVA, or java on PATH
+  h3probe demo --java                a JDK 26: $H3PROBE_JAVA, or of PATH
   h3probe demo --java /opt/jdk-26
 """
 )

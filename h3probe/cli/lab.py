@@ -23,7 +23,13 @@ FIRST_PORTS = range(4433, 10_000, 1000)
 """Where the servers go when nobody says: the first block that is free."""
 
 
-@click.group()
+@click.group(
+    epilog="""\b
+Examples:
+  h3probe lab list
+  h3probe lab up h2-advertises-silent-h3
+"""
+)
 def lab() -> None:
     """Test servers on loopback, to try any client against."""
 

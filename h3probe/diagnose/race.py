@@ -122,7 +122,9 @@ def _carried(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transpor
     quic_talked = quic.client_short_bytes > 0 and quic.server_short_bytes > 0
     quic_dead = not quic.established and (story.failed(quic) or quic.ended is not None or _abandoned(quic, tcp))
     if tcp.ready is not None and quic_dead and tcp_talked:
-        return "tcp"
+        # A third connection that was ready by then may have been the one.
+        earlier = [q for q in story.quic if q.ready is not None and q.ready.time_ns <= tcp.ready.time_ns]
+        return None if earlier else "tcp"
     tcp_dead = tcp.ready is None and (tcp.ended is not None or tcp.outcome(story.now_ns) in ("refused", "unanswered"))
     if quic.ready is not None and tcp_dead and quic_talked:
         return "quic"

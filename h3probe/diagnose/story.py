@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from h3probe.diagnose.clients import HEAD_START_S, recognise
 from h3probe.text import clean
 from h3probe.track.clock import NS
+from h3probe.track.hosts import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,6 +224,7 @@ def tell_stories(
     clock: Clock,
     name_of_address: dict[bytes, str],
     identity: Callable[[Endpoint], str],
+    others: list[Connection],
 ) -> list[Story]:
     """Sort connections into stories.
 
@@ -231,6 +233,7 @@ def tell_stories(
         clock: The capture's time.
         name_of_address: The one name that DNS gave for an address.
         identity: Tells which host an address belongs to.
+        others: Connections that are not to be explained, and show what else a host did.
 
     Returns:
         Stories in the order in which they began.
@@ -249,11 +252,15 @@ def tell_stories(
             stories += [_story(origin, host, part, clock, tunnelled) for part in _partition(group)]
     stories += _tunnel_stories(connections, clock, identity)
     quic_of_host: dict[str, list[QuicConnection]] = {}
-    for connection in connections:
+    for connection in (*connections, *others):
         if connection.transport == "quic":
             quic_of_host.setdefault(identity(connection.client), []).append(connection)
     for story in stories:
-        story.host_quic = quic_of_host.get(story.host, [])
+        if story.host == LOOPBACK:
+            # Whose loopback this is cannot be told from packets: any of the hosts seen may be the one.
+            story.host_quic = [quic for group in quic_of_host.values() for quic in group]
+        else:
+            story.host_quic = quic_of_host.get(story.host, [])
         story.other_ports = _other_ports(story)
     stories.sort(key=lambda s: s.begins_ns)
     return stories

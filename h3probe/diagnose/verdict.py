@@ -148,7 +148,7 @@ def _why(story: Story, attempt: QuicConnection) -> str:
             close = attempt.server_close or attempt.client_close
             return f"QUIC was closed in its handshake ({close_text(close[1])})" if close else "QUIC was closed"
         case "version-negotiation":
-            return "the server speaks none of the client's QUIC versions"
+            return f"the server does not speak QUIC {attempt.version_name}"
         case "mid-stream":
             return "QUIC was already under way when the capture began"
         case "established":

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 from h3probe.track.tracker import TCP, UDP
 
 if TYPE_CHECKING:
-    from h3probe.events import Endpoint, Process, SocketOwner
+    from h3probe.events import Endpoint, Process
     from h3probe.track.tracker import Connection
+    from h3probe.vantage.owners import Answer, Owner
 
 # When a new connection's owner is asked for: at once, and again while the socket may still be open.
 RETRIES_S = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -25,14 +26,15 @@ class Owners(Protocol):
     def ask(self, protocol: int, local: Endpoint, remote: Endpoint) -> None:
         """Ask for the owner of a local socket."""
 
-    def answers(self) -> list[SocketOwner]:
-        """Return the owners found since the last call."""
+    def answers(self) -> list[Answer]:
+        """Return what was found since the last call."""
 
 
 @dataclass(slots=True)
 class _Question:
     connection: Connection
     asked: int = 0
+    settled: bool = False
     began: float = field(default_factory=time.monotonic)
 
 
@@ -50,6 +52,7 @@ class Attribution:
         self._root: int | None = None
         self._family: dict[int, bool] = {}
         self._open: dict[str, _Question] = {}
+        self._others: BoundedTable[str, bool] = BoundedTable(KEPT_CONNECTIONS)
 
     def narrow(self, root_pid: int) -> None:
         """Want the connections of this process and its descendants from now on, and no others."""
@@ -71,21 +74,31 @@ class Attribution:
         self._take_answers()
         now = time.monotonic()
         for question in list(self._open.values()):
-            if question.connection.process is not None or question.asked >= len(RETRIES_S):
+            if question.settled or question.asked >= len(RETRIES_S):
                 del self._open[question.connection.id]
             elif question.began + RETRIES_S[question.asked] <= now:
                 self._ask(question)
 
     def _take_answers(self) -> None:
-        answers = {(owner.protocol, owner.local): owner.process for owner in self._owners.answers()}
+        answers = {(a.question.protocol, a.question.local): a.owner for a in self._owners.answers()}
         if not answers:
             return
         for question in self._open.values():
             connection = question.connection
-            process = answers.get((_protocol(connection), connection.client))
-            if process is not None:
-                connection.process = process
-                self._in_family(process)  # while it lives
+            owner = answers.get((_protocol(connection), connection.client))
+            if owner is not None:
+                self._settle(question, owner)
+
+    def _settle(self, question: _Question, owner: Owner) -> None:
+        question.settled = True
+        if owner.process is not None:
+            question.connection.process = owner.process
+            if owner.in_tree is not None:
+                self._family[owner.process.pid] = owner.in_tree
+            else:
+                self._in_family(owner.process)  # while it lives
+        elif owner.in_tree is False:
+            self._others.put(question.connection.id, value=True)
 
     def _ask(self, question: _Question) -> None:
         question.asked += 1
@@ -94,10 +107,8 @@ class Attribution:
 
     def pending(self, connection: Connection) -> bool:
         """Whether a connection's owner may still become known soon."""
-        if connection.process is not None:
-            return False
         question = self._open.get(connection.id)
-        return question is not None and time.monotonic() - question.began < PATIENCE_S
+        return question is not None and not question.settled and time.monotonic() - question.began < PATIENCE_S
 
     def wanted(self, connection: Connection) -> bool:
         """Whether a connection is to be reported: one of the command's, or of nobody that could be named."""
@@ -105,7 +116,7 @@ class Attribution:
             return True
         if connection.process is not None:
             return self._in_family(connection.process)
-        return self.is_local(connection)
+        return self.is_local(connection) and connection.id not in self._others
 
     def _in_family(self, process: Process) -> bool:
         """Whether a process is the command or descends from it; remembered, since processes end."""

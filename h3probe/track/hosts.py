@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from h3probe.events import Endpoint
 
+LOOPBACK = "loopback"
 IPV6 = 16
 # A station behind which more addresses than these are seen is a router, or a host that cannot be told from one.
 ADDRESSES_OF_A_HOST = 8
@@ -45,7 +46,7 @@ class Hosts:
     def identity(self, endpoint: Endpoint) -> str:
         """Return the same text for two addresses that are certainly one host's."""
         if endpoint.is_loopback:
-            return "loopback"
+            return LOOPBACK
         if endpoint.host in self.local:
             return "this host"
         station = self._station.get(endpoint.host)

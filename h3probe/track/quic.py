@@ -241,7 +241,8 @@ class QuicConnection:
     @property
     def stalled_ns(self) -> int:
         """How long the two have been seen trying since the server's first answer."""
-        return self.last.time_ns - (self.first_answer or self.first).time_ns
+        # A server that repeats itself to a client that is gone does not try to get anywhere.
+        return (self.client_gone or self.last).time_ns - (self.first_answer or self.first).time_ns
 
     def is_idle(self, now_ns: int) -> bool:
         """Whether nothing more is expected of it."""

@@ -88,7 +88,7 @@ class QuicTracker:
         key = flow_key(datagram.source, datagram.destination)
         flow = self._flows.get(key)
         if flow is None:
-            if not looks_like_quic(datagram.payload):
+            if not looks_like_quic(datagram.payload, datagram.length):
                 return self._gquic(key, datagram)
             flow = QuicFlow()
         mark = Mark(datagram.frame, datagram.time_ns)

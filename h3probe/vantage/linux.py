@@ -139,11 +139,14 @@ class PacketSource:
                     protocol = protocol if status & _VLAN_PROTOCOL_VALID else 0x8100
                     data = data[:12] + struct.pack("!HH", protocol, tag) + data[12:]
                     length, network = length + 4, network + 4
+        if network >= len(data):  # the kernel did not say, or said something below zero
+            network = 0
         link_type = _ETHERNET
         if address[3] not in _ETHERNET_HARDWARE:
             # PPP and tunnels show no link header at all; of any other kind the kernel knows where its own one ends.
             link_type, data, length, network = _RAW, data[network:], length - network, 0
-        return Packet(time_ns, link_type, data, length, address[0], network, address[2] == socket.PACKET_OUTGOING)
+        header = network or (0 if link_type == _RAW else None)
+        return Packet(time_ns, link_type, data, length, address[0], header, address[2] == socket.PACKET_OUTGOING)
 
     def statistics(self) -> tuple[int, int]:
         """(packets that passed the filter, those among them that found no room), since the start."""
@@ -243,6 +246,40 @@ def socket_inodes(pid: int) -> list[int]:
     except OSError:
         return inodes
     return inodes
+
+
+def may_look_at(pid: int) -> bool:
+    """Whether a process's open files may be seen; one that is gone hides nothing."""
+    try:
+        os.scandir(f"/proc/{pid}/fd").close()
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def process_ids() -> list[int]:
+    """The numbers of all processes that may be seen."""
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - every other millisecond
+
+
+def parent_of(pid: int) -> int | None:
+    """The number of a process's parent; None when the process is gone."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+        # The name, in parentheses, may hold anything; the state and the parent follow it (proc(5)).
+        return int(status[status.rindex(b")") + 1 :].split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def name_of(pid: int) -> str | None:
+    """A process's name, at most 15 characters; None when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_bytes().removesuffix(b"\n").decode(errors="replace")
+    except OSError:
+        return None
 
 
 CAP_DAC_READ_SEARCH = 2

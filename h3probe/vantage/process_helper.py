@@ -4,9 +4,9 @@ It is forked before that, keeps two capabilities of all (CAP_SYS_PTRACE to see w
 read /proc/PID/fd), has no open file but its end of a socket pair, and answers one question: who owns this socket. It
 looks while the main process reads packets, so that neither waits for the other, and ends when the pair is closed.
 
-One JSON object a line. Questions: `{"id", "protocol", "local", "remote"}` (each address `["hex", port]`, the
-second one may be null) and `{"tree": pid}`; answers: `{"id", "time_ns", "pid", "name"}`, with a null `pid` when nobody
-was seen within a second.
+One JSON object a line. Questions: `{"id", "protocol", "local", "remote", "inode"}` (each address `["hex", port]`; the
+last two may be null) and `{"tree": pid}`; answers: `{"id", "time_ns", "pid", "name", "in_tree"}`, the last three null
+when nobody was seen within a second.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from h3probe.events import Endpoint, Process, SocketOwner
-from h3probe.vantage.processes import Processes
+from h3probe.events import Endpoint, Process
+from h3probe.vantage.owners import Answer, Owner, Owners, Question, kernel
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -58,9 +58,10 @@ class ProcessesHelper:
         self._socket.setblocking(False)
         self._buffer = b""
         self._last = 0
-        self._pending: dict[int, tuple[int, Endpoint]] = {}
+        self._pending: dict[int, Question] = {}
         self._asked: set[tuple[int, Endpoint]] = set()
-        self._found: list[SocketOwner] = []
+        self._found: list[Answer] = []
+        self._kernel = kernel()
         self.alive = True
 
     def fileno(self) -> int:
@@ -73,17 +74,19 @@ class ProcessesHelper:
 
     def ask(self, protocol: int, local: Endpoint, remote: Endpoint | None = None) -> None:
         """Ask who owns a socket; `answers` will say. A question that waits already is not asked twice."""
-        question = protocol, local
-        if question in self._asked or len(self._pending) >= _MAX_PENDING:
+        if (protocol, local) in self._asked or len(self._pending) >= _MAX_PENDING:
             return
+        # Asked for at once: the socket may be gone before the helper reads the question.
+        inode = None if self._kernel is None or remote is None else self._kernel.inode(protocol, local, remote)
         self._last += 1
-        self._pending[self._last] = question
-        self._asked.add(question)
+        self._pending[self._last] = Question(protocol, local, remote, inode)
+        self._asked.add((protocol, local))
         peer = None if remote is None else (remote.host.hex(), remote.port)
-        self._send({"id": self._last, "protocol": protocol, "local": (local.host.hex(), local.port), "remote": peer})
+        message = {"protocol": protocol, "local": (local.host.hex(), local.port), "remote": peer, "inode": inode}
+        self._send({"id": self._last} | message)
 
-    def answers(self) -> list[SocketOwner]:
-        """The owners found since the last call, without waiting; what nobody was seen to own is left out."""
+    def answers(self) -> list[Answer]:
+        """What was found since the last call, without waiting; where nothing was found there is no answer."""
         self._receive()
         found, self._found = self._found, []
         return found
@@ -98,8 +101,8 @@ class ProcessesHelper:
         while self.alive:
             self._receive()
             for answer in self._found[seen:]:
-                if (answer.protocol, answer.local) == (protocol, local):
-                    return answer.process
+                if (answer.question.protocol, answer.question.local) == (protocol, local):
+                    return answer.owner.process
             seen = len(self._found)
             left = deadline - time.monotonic()
             if (protocol, local) not in self._asked or left <= 0:
@@ -113,9 +116,14 @@ class ProcessesHelper:
         except BlockingIOError:  # thousands of questions ahead: this one goes unanswered
             number = message.get("id")
             if isinstance(number, int):
-                self._asked.discard(self._pending.pop(number))
+                self._forget(number)
         except OSError:
             self.alive = False
+
+    def _forget(self, number: int) -> Question:
+        question = self._pending.pop(number)
+        self._asked.discard((question.protocol, question.local))
+        return question
 
     def _receive(self) -> None:
         while self.alive:
@@ -133,11 +141,10 @@ class ProcessesHelper:
                 self._answer(json.loads(line))
 
     def _answer(self, message: dict[str, Any]) -> None:
-        protocol, local = question = self._pending.pop(message["id"])
-        self._asked.discard(question)
-        if message["pid"] is not None:
-            process = Process(message["pid"], message["name"])
-            self._found.append(SocketOwner(message["time_ns"], protocol, local, process))
+        question = self._forget(message["id"])
+        process = None if message["pid"] is None else Process(message["pid"], message["name"])
+        if process is not None or message["in_tree"] is not None:
+            self._found.append(Answer(message["time_ns"], question, Owner(process, message["in_tree"])))
 
     def close(self) -> None:
         """End the helper, and wait for its end."""
@@ -166,7 +173,7 @@ def _run_child(pair: socket.socket, root_pid: int | None, user: User | None) -> 
         os.closerange(3, pair.fileno())
         os.closerange(pair.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         _keep_two_capabilities(user)
-        _serve(pair, Processes(root_pid))
+        _serve(pair, Owners(root_pid))
         status = 0
     except BaseException:  # noqa: BLE001 - a helper that fails is noticed by its closed pair, and says nothing
         status = 1
@@ -191,64 +198,64 @@ def _keep_two_capabilities(user: User | None) -> None:
 
 
 @dataclass(slots=True)
-class _Question:
-    """One that is not answered yet.
+class _Waiting:
+    """A question that is not answered yet.
 
     Attributes:
         number: Its id.
-        protocol: 6 or 17.
-        local: The socket's own side.
-        remote: Its peer, where that is known.
+        question: What is asked.
         deadline: When the answer is that nobody was seen.
         again: When to look next.
     """
 
     number: int
-    protocol: int
-    local: Endpoint
-    remote: Endpoint | None
+    question: Question
     deadline: float
     again: float
 
 
-def _serve(pair: socket.socket, processes: Processes) -> None:
-    waiting: list[_Question] = []
+def _serve(pair: socket.socket, owners: Owners) -> None:
+    waiting: list[_Waiting] = []
     buffer = b""
     while True:
-        idle = not waiting and not processes.is_watching
-        if select.select([pair], [], [], None if idle else _POLL_S)[0]:
+        pause = owners.interval if owners.interval is not None else (_POLL_S if waiting else None)
+        if select.select([pair], [], [], pause)[0]:
             data = pair.recv(65536)
             if not data or len(buffer) > _MAX_LINE:
                 return
             *lines, buffer = (buffer + data).split(b"\n")
             for message in map(json.loads, lines):
                 if "tree" in message:
-                    processes.watch(message["tree"])
+                    owners.watch(message["tree"])
                 else:
-                    waiting.append(_question(message))
-        waiting = [question for question in waiting if not _is_answered(pair, processes, question)]
-        processes.poll()
+                    waiting.append(_waiting(message))
+        waiting = [each for each in waiting if not _is_answered(pair, owners, each)]
+        owners.poll()
 
 
-def _question(message: dict[str, Any]) -> _Question:
+def _waiting(message: dict[str, Any]) -> _Waiting:
     now = time.monotonic()
+    local = _endpoint(message["local"])
     remote = None if message["remote"] is None else _endpoint(message["remote"])
-    return _Question(message["id"], message["protocol"], _endpoint(message["local"]), remote, now + _PATIENCE_S, now)
+    question = Question(message["protocol"], local, remote, message["inode"])
+    return _Waiting(message["id"], question, now + _PATIENCE_S, now)
 
 
 def _endpoint(address: list[Any]) -> Endpoint:
     return Endpoint(bytes.fromhex(address[0]), address[1])
 
 
-def _is_answered(pair: socket.socket, processes: Processes, question: _Question) -> bool:
+def _is_answered(pair: socket.socket, owners: Owners, waiting: _Waiting) -> bool:
     now = time.monotonic()
-    if now < question.again:
+    if now < waiting.again:
         return False
-    question.again = now + _AGAIN_S
-    owner = processes.owner(question.protocol, question.local, question.remote)
-    if owner is None and now < question.deadline:
-        return False
-    pid, name = (None, None) if owner is None else (owner.pid, owner.name)
-    message = {"id": question.number, "time_ns": time.time_ns(), "pid": pid, "name": name}
+    waiting.again = now + _AGAIN_S
+    owner = owners.owner(waiting.question)
+    if owner is None:
+        if now < waiting.deadline:
+            return False
+        owner = Owner(None, None)
+    pid, name = (None, None) if owner.process is None else (owner.process.pid, owner.process.name)
+    message = {"id": waiting.number, "time_ns": time.time_ns(), "pid": pid, "name": name, "in_tree": owner.in_tree}
     pair.sendall(json.dumps(message).encode() + b"\n")
     return True

@@ -561,15 +561,18 @@ def test_unknown_version() -> None:
     assert (watch.only.version_name, watch.history, watch.outcome()) == ("0x1a2a3a4a", "Uu", None)
 
 
-def test_hello_retry_request_is_one_letter() -> None:
-    """A HelloRetryRequest is one `s`, however many of the server's Initials follow it."""
+def test_hello_retry_request_is_no_server_hello() -> None:
+    """A HelloRetryRequest gives no `s`; the ServerHello after it gives one, however many Initials follow."""
     watch = QuicWatch()
     watch.client(initial(HELLO))
     watch.server(answer(server_hello(retry=True)))
     watch.server(answer(frames=ack(0), number=1))
-    watch.server(answer(frames=b"\x01", number=2))
-    assert watch.only.server_hello is None
-    assert watch.history == "ISisii"
+    assert (watch.only.server_hello, watch.history) == (None, "ISii")
+    hello = server_hello()
+    watch.server(answer(frames=crypto(len(server_hello(retry=True)), hello), number=2))
+    watch.server(answer(frames=b"\x01", number=3))
+    assert watch.only.server_hello is not None
+    assert watch.history == "ISiiisi"
 
 
 def test_a_hello_that_is_none() -> None:

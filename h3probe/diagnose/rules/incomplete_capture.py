@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import Finding, Rule
 from h3probe.text import clean
-from h3probe.track.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from h3probe.diagnose.rule import CaptureFacts
+    from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
 
 SLUG = "incomplete-capture"
@@ -40,9 +40,10 @@ def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
         gaps.append(f"{_count(len(web), 'TCP connection')} to port 443 had begun before it")
     if not gaps:
         return
-    first = facts.first or Mark(0, 0)
     summary = f"The capture is not complete: {'; '.join(gaps)}. Nothing is concluded from what is missing."
-    evidence = [(c.first, f"{c.id} begins in mid-stream") for c in late[:3]] or [(first, "the first packet")]
+    evidence: list[tuple[Mark, str]] = [(c.first, f"{c.id} begins in mid-stream") for c in late[:3]] or (
+        [(facts.first, "the first packet")] if facts.first is not None else []
+    )
     yield Finding(SLUG, "info", summary, evidence, ADVICE, [])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.clients import TIMER_EARLY, recognise
 from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, lasted
 from h3probe.diagnose.words import close_text, cut
 from h3probe.text import seconds
@@ -51,7 +51,7 @@ def _needed(story: Story) -> float | None:
         places = [q.server for q in story.quic]
         if len(set(places)) < len(places):
             return 0.0
-        return max(timer.seconds for timer in client.timers if timer.leads_to_tcp) * 1.06
+        return max(timer.seconds for timer in client.timers if timer.leads_to_tcp) * TIMER_EARLY
     return client.fallback_within if client.fallback_within is not None else UNKNOWN_WITHIN_S
 
 

@@ -1,0 +1,154 @@
+"""Whose a socket is, seen from a command under watch: one of its processes', somebody else's, or not known.
+
+Linux tells all three apart. Elsewhere, and where the kernel does not answer, `Processes` knows owners alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from h3probe.vantage.processes import Processes
+
+if TYPE_CHECKING:
+    from h3probe.events import Endpoint, Process
+    from h3probe.vantage.linux import SocketOwners
+    from h3probe.vantage.process_tree import ProcessTree
+
+POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whose is this socket?
+
+    Attributes:
+        protocol: 6 for TCP, 17 for UDP.
+        local: The socket's own side as it appears on the wire.
+        remote: Its peer; None where that is not known.
+        inode: The socket's inode, where the kernel told it already; the socket may be gone by now.
+    """
+
+    protocol: int
+    local: Endpoint
+    remote: Endpoint | None = None
+    inode: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What is known of a socket's owner.
+
+    Attributes:
+        process: The owner; None when it is not known.
+        in_tree: Whether it belongs to the command under watch; None when that is not known.
+    """
+
+    process: Process | None
+    in_tree: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that came later.
+
+    Attributes:
+        time_ns: When it was found.
+        question: What was asked.
+        owner: What is known.
+    """
+
+    time_ns: int
+    question: Question
+    owner: Owner
+
+
+class Owners:
+    """Answers questions at once, and looks at the command's processes meanwhile.
+
+    Args:
+        root_pid: The command under watch, if it runs already.
+    """
+
+    def __init__(self, root_pid: int | None = None) -> None:
+        self._processes = Processes()
+        self._kernel = kernel()
+        self._tree: ProcessTree | None = None
+        if root_pid is not None:
+            self.watch(root_pid)
+
+    def watch(self, root_pid: int) -> None:
+        """Take this process and its descendants for the command under watch from now on."""
+        if self._kernel is None:
+            self._processes.watch(root_pid)
+            return
+        from h3probe.vantage.process_tree import ProcessTree  # noqa: PLC0415 - Linux only
+
+        self._tree = ProcessTree(root_pid)
+
+    @property
+    def interval(self) -> float | None:
+        """How often `poll` should be called, in seconds; None when nothing is under watch."""
+        if self._tree is not None:
+            return self._tree.interval
+        return POLL_S if self._processes.is_watching else None
+
+    def poll(self) -> None:
+        """Look at the command's processes, if it is time to."""
+        if self._tree is not None:
+            self._tree.poll()
+        else:
+            self._processes.poll()
+
+    def owner(self, question: Question) -> Owner | None:
+        """What is known of a socket's owner; None when it is worth asking again in some milliseconds."""
+        if self._tree is None or self._kernel is None or question.remote is None:
+            process = self._processes.owner(question.protocol, question.local, question.remote)
+            return None if process is None else Owner(process, in_tree=None)
+        inode = question.inode or self._kernel.inode(question.protocol, question.local, question.remote)
+        if inode is None:
+            return None
+        process = self._tree.owner(inode)
+        if process is not None:
+            return Owner(process, in_tree=True)
+        # Somebody had it open all the while the tree was looked at, and nobody in the tree.
+        if self._kernel.inode(question.protocol, question.local, question.remote) == inode and self._tree.is_readable:
+            return Owner(None, in_tree=False)
+        return Owner(None, in_tree=None)
+
+
+def kernel() -> SocketOwners | None:
+    """The kernel's table of sockets, where there is one that answers."""
+    if sys.platform != "linux":
+        return None
+    from h3probe.vantage import linux  # noqa: PLC0415 - Linux only
+
+    try:
+        return linux.SocketOwners()
+    except OSError:
+        return None
+
+
+class DirectOwners:
+    """Takes questions and has answers at once, for a run that needs no helper: it sees its own user's processes."""
+
+    def __init__(self, root_pid: int | None = None) -> None:
+        self._owners = Owners(root_pid)
+        self._waiting: list[Question] = []
+
+    def watch(self, root_pid: int) -> None:
+        """Take this process and its descendants for the command under watch from now on."""
+        self._owners.watch(root_pid)
+
+    def ask(self, protocol: int, local: Endpoint, remote: Endpoint) -> None:
+        """Ask for a socket's owner."""
+        self._waiting.append(Question(protocol, local, remote))
+
+    def answers(self) -> list[Answer]:
+        """Look for the owners that were asked for since the last call, and at the command's processes."""
+        self._owners.poll()
+        waiting, self._waiting = self._waiting, []
+        found = ((question, self._owners.owner(question)) for question in waiting)
+        return [Answer(time.time_ns(), question, owner) for question, owner in found if owner is not None]

@@ -1,0 +1,101 @@
+"""The processes under a command, and whose sockets are theirs (Linux).
+
+A child of the command may live for milliseconds. So the tree is looked at every other millisecond while it has young
+processes in it, and what was seen stays known: a socket's inode leads to its owner even after both are gone.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from h3probe.events import Process
+from h3probe.vantage import linux
+from h3probe.vantage.pace import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LIMIT = 65_536
+"""Sockets remembered, at most."""
+
+YOUNG_S = 2.0
+"""A process may be a short-lived one for this long."""
+
+YOUNG_INTERVAL_S = 0.002
+INTERVAL_S = 0.01
+
+
+class ProcessTree:
+    """A process, its descendants, and the sockets they have or had.
+
+    Args:
+        root_pid: The process.
+        limit: Sockets remembered.
+    """
+
+    def __init__(self, root_pid: int, *, limit: int = LIMIT) -> None:
+        self._root_pid = root_pid
+        self._limit = limit
+        self._known: set[int] = set()  # every process there was at the last look
+        self._family: dict[int, float] = {}  # the tree's processes, and when each was first seen
+        self._sockets: dict[int, Process] = {}  # by inode
+        self._pace = Pace(YOUNG_INTERVAL_S)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes in the tree at the last look."""
+        return list(self._family)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this process may look at the sockets of all of them."""
+        return all(linux.may_look_at(pid) for pid in self._family)
+
+    @property
+    def interval(self) -> float:
+        """How often `poll` should be called, in seconds."""
+        return self._pace.interval
+
+    def poll(self) -> None:
+        """Look, if it is time to, for new processes, and at the sockets of young ones."""
+        if not self._pace.begin():
+            return
+        self._find_family()
+        now = time.monotonic()
+        young = [pid for pid, since in self._family.items() if now - since < YOUNG_S]
+        self._look_at(young)
+        self._pace.interval = YOUNG_INTERVAL_S if young else INTERVAL_S
+        self._pace.end()
+
+    def owner(self, inode: int) -> Process | None:
+        """Who has the socket with this inode open, or had it when it was last seen; None if nobody in the tree."""
+        if inode not in self._sockets:
+            self._find_family()
+            self._look_at(self._family)
+        return self._sockets.get(inode)
+
+    def _find_family(self) -> None:
+        pids = set(linux.process_ids())
+        now = time.monotonic()
+        if self._root_pid in pids:
+            self._family.setdefault(self._root_pid, now)
+        new = sorted(pids - self._known)
+        parents = {pid: linux.parent_of(pid) for pid in new}
+        grown = True
+        while grown:  # a child may have a smaller number than its parent, once numbers begin anew
+            found = [pid for pid in new if pid not in self._family and parents[pid] in self._family]
+            self._family |= dict.fromkeys(found, now)
+            grown = bool(found)
+        # One that was orphaned stays in the family; one that has ended leaves it.
+        for gone in self._family.keys() - pids:
+            del self._family[gone]
+        self._known = pids
+
+    def _look_at(self, pids: Iterable[int]) -> None:
+        for pid in pids:
+            for inode in linux.socket_inodes(pid):
+                if inode not in self._sockets:
+                    self._sockets[inode] = Process(pid, linux.name_of(pid) or "?")
+        while len(self._sockets) > self._limit:
+            del self._sockets[next(iter(self._sockets))]
