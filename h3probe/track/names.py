@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 DNS_PORTS = frozenset({53, 5353})
 NAMES_PER_ADDRESS = 8
+# Resolvers give up on longer chains of CNAMEs; without a limit a hostile answer costs quadratic time.
+ALIASES_FOLLOWED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class Names:
 
 def _asked_name(name: str, aliases: dict[str, str], asked: set[str]) -> str:
     """Follow a chain of aliases back to the name that was asked for."""
-    for _ in range(len(aliases)):
+    for _ in range(min(len(aliases), ALIASES_FOLLOWED)):
         if name in asked or name not in aliases:
             break
         name = aliases[name]

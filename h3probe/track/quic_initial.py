@@ -72,7 +72,8 @@ def _open(connection: QuicConnection, packet: LongPacket, side: HelloStream, *, 
             opened = open_packet(keys.client if from_client else keys.server, packet, side.largest)
         except DecodeError:
             continue
-        connection.version = packet.version  # It may have been switched (RFC 9368), or negotiated anew.
+        if not from_client or connection.server_scid is None:
+            connection.version = packet.version  # It may have been switched (RFC 9368), or negotiated anew.
         return opened
     return None
 

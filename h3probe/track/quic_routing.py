@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
-from h3probe.wire.quic.protection import initial_keys, open_packet
+from h3probe.wire.quic.protection import initial_keys, open_packet, retry_is_valid
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint
@@ -55,6 +55,7 @@ def opens_as_client(packet: LongPacket) -> bool:
 
 def long_connection(flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket) -> QuicConnection | None:
     """The connection that a long-header packet names with its connection IDs."""
+    answered: list[QuicConnection] = []
     for connection in reversed(flow.connections):
         if connection.gquic is not None:
             return connection
@@ -62,8 +63,31 @@ def long_connection(flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket) -
             if packet.scid == connection.client_scid and _is_continued(connection, packet):
                 return connection
         elif packet.dcid == connection.client_scid:
-            return connection
-    return None
+            answered.append(connection)
+    if len(answered) > 1:  # Attempts of a client that uses no IDs of its own.
+        return next((c for c in answered if _answers(c, packet)), answered[0])
+    return answered[0] if answered else None
+
+
+def _answers(connection: QuicConnection, packet: LongPacket) -> bool:
+    """Whether a server's packet belongs to a connection by the server's ID, or by what its first Initial gives."""
+    if connection.server_scid is not None:
+        return packet.scid == connection.server_scid
+    if connection.dcid is None or connection.key_dcid is None:
+        return False
+    if packet.kind == "retry":
+        return retry_is_valid(packet, connection.dcid)
+    if packet.kind == "version-negotiation":
+        return packet.scid == connection.dcid
+    return packet.kind == "initial" and _opens_as_server(connection.key_dcid, packet)
+
+
+def _opens_as_server(key_dcid: bytes, packet: LongPacket) -> bool:
+    try:
+        open_packet(initial_keys(packet.version, key_dcid).server, packet)
+    except DecodeError:
+        return False
+    return True
 
 
 def _is_continued(connection: QuicConnection, packet: LongPacket) -> bool:

@@ -8,7 +8,7 @@ from h3probe.errors import DecodeError
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
-from h3probe.track.quic import MARKS_LIMIT, QuicConnection
+from h3probe.track.quic import MARKS_LIMIT, HelloStream, QuicConnection
 from h3probe.track.quic_initial import read_initial
 from h3probe.track.quic_routing import (
     QuicFlow,
@@ -66,12 +66,15 @@ class QuicTracker:
         self._on_open = on_open
         self._on_evict = on_evict
         self._flows: BoundedTable[tuple[Endpoint, Endpoint], QuicFlow] = BoundedTable(limit)
+        # Flows let go of lately: what still comes on them is the rest of a connection that was told.
+        self._past: BoundedTable[tuple[Endpoint, Endpoint], bool] = BoundedTable(limit)
+        self._attempts_evicted = 0
         self.unreadable = 0
 
     @property
     def evicted(self) -> int:
-        """How many flows had to leave."""
-        return self._flows.evicted
+        """How many flows, and earlier attempts of a flow, had to leave."""
+        return self._flows.evicted + self._attempts_evicted
 
     def forget(self, connection: QuicConnection) -> None:
         """Let go of a settled connection."""
@@ -82,6 +85,7 @@ class QuicTracker:
         flow.connections = [c for c in flow.connections if c is not connection]
         if not flow.connections:
             self._flows.pop(key)
+            self._past.put(key, True)
 
     def feed(self, datagram: UdpDatagram) -> bool:
         """Take one datagram; return whether it is QUIC."""
@@ -92,8 +96,10 @@ class QuicTracker:
                 return self._gquic(key, datagram)
             flow = QuicFlow()
         mark = Mark(datagram.frame, datagram.time_ns)
-        for part in split_aggregate(datagram.payload, destination_id(flow, datagram)):
-            self._datagram(flow, datagram, part, mark)
+        parts = split_aggregate(datagram.payload, destination_id(flow, datagram))
+        cut = max(datagram.length - len(datagram.payload), 0)
+        for index, part in enumerate(parts, 1):
+            self._datagram(flow, datagram, part, mark, cut if index == len(parts) else 0)
         if flow.connections and key not in self._flows:
             self._remember(key, flow)
         return bool(flow.connections)
@@ -101,6 +107,7 @@ class QuicTracker:
     def _remember(self, key: tuple[Endpoint, Endpoint], flow: QuicFlow) -> None:
         for gone in self._flows.put(key, flow):
             for connection in gone.connections:
+                self._past.put(flow_key(connection.client, connection.server), True)
                 self._on_evict(connection)
 
     def feed_icmp(self, error: IcmpError) -> QuicConnection | None:
@@ -111,7 +118,9 @@ class QuicTracker:
         connection = quoted_connection(flow, error)
         mark = Mark(error.frame, error.time_ns)
         if error.kind == "too-big":
-            connection.too_big = connection.too_big or (mark, error)
+            if connection.too_big is not None:
+                return connection
+            connection.too_big = (mark, error)
         elif error.kind in ("time-exceeded", "other"):
             return connection
         elif error.source != connection.client:
@@ -143,7 +152,8 @@ class QuicTracker:
         self._say(connection, mark, f"gQUIC {connection.version_name}", outgoing=True, weight="start")
         return True
 
-    def _datagram(self, flow: QuicFlow, datagram: UdpDatagram, part: bytes, mark: Mark) -> None:
+    def _datagram(self, flow: QuicFlow, datagram: UdpDatagram, part: bytes, mark: Mark, cut: int) -> None:
+        """Take one datagram, of which a snaplen left `cut` bytes out."""
         try:
             packets = split_datagram(part)
         except DecodeError:
@@ -161,9 +171,9 @@ class QuicTracker:
             from_client = datagram.source == connection.client
             if connection not in seen:
                 seen.append(connection)
-                _count(connection, mark, len(part), from_client=from_client)
+                _count(connection, mark, len(part) + cut, from_client=from_client)
             if isinstance(packet, ShortPacket):
-                self._short(connection, mark, len(packet.data), from_client=from_client)
+                self._short(connection, mark, len(packet.data) + cut, from_client=from_client)
             elif self._long(connection, packet, mark, from_client=from_client) and not hello_part:
                 hello_part = True
                 self._hello_sent(connection, mark)
@@ -172,11 +182,16 @@ class QuicTracker:
         """Make a connection for a packet that fits none."""
         if packet.kind in ("retry", "version-negotiation"):
             return None  # Without the Initial that it answers it proves nothing, and may be forged.
-        begins = packet.kind == "initial" and (packet.truncated or opens_as_client(packet))
+        # What a snaplen cut cannot be opened, and only the ports tell whose it is.
+        begins = packet.kind == "initial" and (
+            not server_side(datagram) if packet.truncated else opens_as_client(packet)
+        )
         known_start = begins or packet.kind == "unknown"
         # Only clients send 0-RTT packets, and to the connection ID that the Initial keys come from: the Initial
         # itself may still come, late.
         early = packet.kind == "zero-rtt"
+        if not known_start and not early and flow_key(datagram.source, datagram.destination) in self._past:
+            return None
         from_server = not known_start and not early and server_side(datagram)
         connection = QuicConnection(
             id=self._new_id(),
@@ -196,6 +211,7 @@ class QuicTracker:
             if connection.dcid is None:
                 connection.server_scid = packet.dcid
         if len(flow.connections) >= CONNECTIONS_PER_FLOW:
+            self._attempts_evicted += 1
             self._on_evict(flow.connections.pop(0))
         flow.connections.append(connection)
         self._on_open(connection)
@@ -234,14 +250,16 @@ class QuicTracker:
             return
         connection.first_answer = mark
         connection.version_negotiation = (mark, packet.supported_versions[:MARKS_LIMIT])
+        connection.client_crypto = HelloStream()  # The next version's packet numbers begin anew.
         connection.note("u")
         names = ", ".join(version_name(v) for v in packet.supported_versions[:8])
         self._say(connection, mark, f"Version Negotiation: the server speaks {names}", outgoing=False, weight="bad")
 
     def _retry(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> None:
-        if from_client or connection.retry is not None or connection.dcid is None:
+        # RFC 9000, 17.2.5.2: a client takes one, before any Initial of the server, and none without a token.
+        if from_client or connection.retry is not None or connection.server_scid is not None:
             return
-        if not retry_is_valid(packet, connection.dcid):
+        if connection.dcid is None or not packet.token or not retry_is_valid(packet, connection.dcid):
             return
         connection.first_answer = connection.first_answer or mark
         connection.retry = mark

@@ -39,8 +39,9 @@ class Stream:
     data: Reassembler | None = field(default_factory=lambda: Reassembler(limit=STREAM_LIMIT))
 
     def offset(self, seq: int) -> int:
-        """Where a sequence number stands in the stream; negative before its start."""
-        return ((seq - (self.base or 0) + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
+        """Where a sequence number stands in the stream, near to where it has come; negative before its start."""
+        ahead = ((seq - (self.base or 0) - self.bytes_seen + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
+        return self.bytes_seen + ahead
 
     def restart(self, seq: int) -> None:
         """Begin anew at `seq`."""
@@ -72,6 +73,7 @@ class TcpConnection:
         tls_at: Where TLS starts in the two streams.
         tunnels: The CONNECT exchanges on it.
         records_after_ready: TLS-sized payloads after it was ready, client and server.
+        cut: Whether payload is missing that a snaplen cut or the capture lost, before the handshake was over.
         process: The client's process.
     """
 
@@ -106,8 +108,15 @@ class TcpConnection:
 
     @property
     def connecting(self) -> bool:
-        """Whether a SYN was seen and its answer was not yet acknowledged."""
-        return self.syn is not None and self.connected is None
+        """Whether a SYN or its answer was seen, and the answer was not yet acknowledged."""
+        return (self.syn is not None or self.synack is not None) and self.connected is None
+
+    @property
+    def torn(self) -> bool:
+        """Whether a part of the handshake is missing from the capture, so that an end proves no failure."""
+        ended = self.ended
+        server_seen = self.synack is not None or self.server_stream.bytes_seen or (ended and ended[1] == "server")
+        return self.cut or not server_seen
 
     @property
     def undecided(self) -> bool:
@@ -182,7 +191,8 @@ class TcpConnection:
             # A client that still waits sends its SYN again.
             return "unanswered" if self.syns > 1 and now_ns - self.syn.time_ns >= PATIENCE_NS else None
         in_handshake = self.tls is not None and self.tls.hello is not None
-        if in_handshake and (self.ended is not None or (self.tls is not None and self.tls.state is TlsState.FAILED)):
+        failed = self.tls is not None and self.tls.state is TlsState.FAILED
+        if in_handshake and (failed or (self.ended is not None and not self.torn)):
             return "reset"
         if self.mid_stream:
             return "mid-stream"

@@ -64,6 +64,8 @@ class TcpTracker:
         self._on_open = on_open
         self._on_evict = on_evict
         self._table: BoundedTable[tuple[Endpoint, Endpoint], TcpConnection] = BoundedTable(limit)
+        # Ports let go of lately: what still comes on them is the rest of a connection that was told.
+        self._past: BoundedTable[tuple[Endpoint, Endpoint], bool] = BoundedTable(limit)
 
     @property
     def evicted(self) -> int:
@@ -79,6 +81,7 @@ class TcpTracker:
         key = _key(connection.client, connection.server)
         if self._table.get(key) is connection:
             self._table.pop(key)
+            self._past.put(key, True)
 
     def feed(self, segment: TcpSegment) -> None:
         """Take one segment."""
@@ -94,6 +97,7 @@ class TcpTracker:
             if connection is None:
                 return
             for gone in self._table.put(key, connection):
+                self._past.put(_key(gone.client, gone.server), True)
                 self._on_evict(gone)
         self._take(connection, segment)
 
@@ -116,6 +120,9 @@ class TcpTracker:
         mark = Mark(segment.frame, segment.time_ns)
         if not opening and not segment.payload and not segment.flags & SYN:
             return None  # The rest of a connection that carries nothing more: nothing can be said about it.
+        past = _key(segment.source, segment.destination) in self._past
+        if past and not segment.flags & SYN and not looks_like_client_hello(segment.payload):
+            return None
         from_server = not opening and _sent_by_server(segment)
         client, server = segment.source, segment.destination
         if from_server:
@@ -174,9 +181,11 @@ class TcpTracker:
 
     def _payload(self, connection: TcpConnection, segment: TcpSegment, mark: Mark, *, from_client: bool) -> None:
         stream = connection.client_stream if from_client else connection.server_stream
+        # The SYN takes a sequence number of its own, also with data behind it (RFC 7413).
+        seq = segment.seq + 1 if segment.flags & SYN else segment.seq
         if stream.base is None:
-            stream.base = segment.seq
-        offset = stream.offset(segment.seq)
+            stream.base = seq
+        offset = stream.offset(seq)
         if connection.tls is None and self._tls_starts(connection, segment, offset, from_client=from_client):
             stream = connection.client_stream
             offset = 0
@@ -306,6 +315,8 @@ class TcpTracker:
     def _end(self, connection: TcpConnection, segment: TcpSegment, mark: Mark, *, from_client: bool) -> None:
         side: Side = "client" if from_client else "server"
         first = connection.ended is None
+        streams = (connection.client_stream, connection.server_stream)
+        connection.cut = connection.cut or any(s.data is not None and s.data.gaps for s in streams)
         if segment.flags & RST:
             connection.reset = connection.reset or (mark, side)
         else:

@@ -21,6 +21,8 @@ HANDSHAKE = 22
 TLS13 = 0x0304
 # An encrypted alert is 2 bytes, its content type and an AEAD tag: 19. A Finished is at least 53.
 LONGEST_ENCRYPTED_ALERT = 24
+# After 0-RTT data, EndOfEarlyData (RFC 8446, 4.5): 4 bytes, the content type and a tag of 16, with CCM_8 of 8.
+END_OF_EARLY_DATA = frozenset({21, 13})
 FATAL = 2
 
 
@@ -114,6 +116,8 @@ class TlsProgress:
         """
         if self.is_over():
             return
+        if not from_client and self.state is TlsState.START:
+            return  # Captured ahead of the end of the ClientHello; it is all here again afterwards.
         half = self._client if from_client else self._server
         try:
             found, half.position = records(stream, half.position)
@@ -137,7 +141,8 @@ class TlsProgress:
             if not from_client:
                 self._step(Step.SERVER_PROTECTED, mark)
             elif self.state is TlsState.ANSWERED and record.length <= LONGEST_ENCRYPTED_ALERT:
-                self._fail("client", None, mark)
+                if not (self.hello and self.hello.early_data and record.length in END_OF_EARLY_DATA):
+                    self._fail("client", None, mark)
             else:
                 self._step(Step.CLIENT_PROTECTED, mark)
         else:

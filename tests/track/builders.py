@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import struct
 from itertools import count
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from h3probe.events import Endpoint, Frame
 from h3probe.track.clock import Clock
 from h3probe.track.mark import Mark
-from h3probe.track.quic import QuicConnection
 from h3probe.track.quic_tracker import QuicTracker
-from h3probe.track.tcp import TcpConnection
 from h3probe.track.tcp_tracker import TcpTracker
 from h3probe.track.timeline import Timeline
-from h3probe.wire.icmp import Kind
 from h3probe.wire.packet import ACK, FIN, RST, SYN, IcmpError, TcpSegment, UdpDatagram
 from h3probe.wire.quic.versions import V1, known
 from h3probe.wire.tls import HELLO_RETRY_REQUEST
 from tests.wire import hello_builder, quic_builder
+
+if TYPE_CHECKING:
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.wire.icmp import Kind
 
 CLIENT = Endpoint(bytes([192, 0, 2, 1]), 50000)
 SERVER = Endpoint(bytes([198, 51, 100, 2]), 443)
@@ -355,7 +358,7 @@ class TcpWatch(_Watch):
         self.sent = [0, 0]
         self._ends = (client or self._ends[0], self._ends[1])
 
-    def raw(  # noqa: PLR0913 - a segment has these parts
+    def raw(
         self,
         side: int,
         flags: int,

@@ -96,9 +96,7 @@ def test_one_rtt_packets_alone_establish_nothing() -> None:
 
 def test_version_negotiation_before_a_close() -> None:
     """A client that closes because of Version Negotiation ended by `version-negotiation`."""
-    c = connection(
-        first_answer=at(1), version_negotiation=(at(1), (0x1A2A3A4A,)), client_close=(at(2), NO_ERROR)
-    )
+    c = connection(first_answer=at(1), version_negotiation=(at(1), (0x1A2A3A4A,)), client_close=(at(2), NO_ERROR))
     assert c.outcome(START) == "version-negotiation"
 
 

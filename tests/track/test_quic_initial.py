@@ -4,6 +4,7 @@ import pytest
 
 from h3probe.track.quic_initial import InitialRead, read_initial
 from h3probe.wire.quic.packets import LongPacket, split_datagram
+from h3probe.wire.quic.versions import V2
 from tests.track.builders import DCID, SERVER_ID, QuicWatch, ack, answer, client_hello, initial, server_hello
 from tests.wire.quic_builder import close, crypto
 
@@ -73,3 +74,11 @@ def test_an_initial_after_the_handshake() -> None:
     late = packet(initial(frames=ack(1), number=9, dcid=SERVER_ID, key_dcid=DCID))
     assert read_initial(c, late, from_client=True) == InitialRead(counts=True)
     assert c.history == ["I", "I"]
+
+
+def test_a_late_initial_does_not_switch_the_version_back() -> None:
+    """Once the server has answered in another version (RFC 9368), a late Initial in the first one changes nothing."""
+    watch = watched()
+    watch.server(answer(server_hello(), version=V2))
+    watch.client(initial(HELLO[40:], offset=40, number=1))
+    assert (watch.only.version_name, watch.only.hello is not None) == ("v2", True)

@@ -82,7 +82,7 @@ def test_hello_in_several_initials_in_any_order(order: tuple[int, ...]) -> None:
     watch = QuicWatch()
     for index in order:
         offset, part = THIRDS[index]
-        assert watch.only.hello is None if watch.opened else True
+        assert all(c.hello is None for c in watch.opened)
         watch.client(initial(part, offset=offset, number=index))
     assert watch.only.hello is not None
     assert watch.only.initials_sent == len(THIRDS)
@@ -101,9 +101,7 @@ def test_shuffled_and_overlapping_crypto_frames() -> None:
 def test_initials_coalesced_in_one_datagram_count_once() -> None:
     """`initials_sent` counts datagrams: two Initials in one are one."""
     watch = QuicWatch()
-    watch.client(
-        initial(HELLO[:50], number=0, size=0), initial(HELLO[50:], offset=50, number=1, size=900), zero_rtt()
-    )
+    watch.client(initial(HELLO[:50], number=0, size=0), initial(HELLO[50:], offset=50, number=1, size=900), zero_rtt())
     assert (watch.only.initials_sent, watch.history) == (1, "IISZ")
 
 
@@ -398,18 +396,18 @@ def test_a_client_that_is_gone_before_it_was_ready_is_not_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "ends",
+    ("source", "destination"),
     [
-        {"source": Endpoint(CLIENT.host, 50001)},
-        {"destination": Endpoint(SERVER.host, 444)},
-        {"destination": Endpoint(bytes(4), 443)},
+        (Endpoint(CLIENT.host, 50001), SERVER),
+        (CLIENT, Endpoint(SERVER.host, 444)),
+        (CLIENT, Endpoint(bytes(4), 443)),
     ],
 )
-def test_icmp_about_unknown_flows(ends: dict[str, Endpoint]) -> None:
+def test_icmp_about_unknown_flows(source: Endpoint, destination: Endpoint) -> None:
     """An ICMP error about ports that nobody uses is about no connection."""
     watch = QuicWatch()
     watch.client(initial(HELLO))
-    assert watch.icmp(initial(HELLO), **ends) is None
+    assert watch.icmp(initial(HELLO), source=source, destination=destination) is None
     assert watch.only.refusals == []
 
 
@@ -525,6 +523,16 @@ def test_initial_cut_by_a_snaplen() -> None:
     watch.tracker.feed(UdpDatagram(mark.frame, mark.time_ns, CLIENT, SERVER, packet[:100], len(packet)))
     assert (watch.only.dcid, watch.only.cut, watch.only.hello) == (DCID, 1, None)
     assert (watch.history, watch.only.initials_sent, watch.only.mid_stream) == ("I", 0, False)
+    assert (watch.only.first_size, watch.only.client_largest, watch.only.client_bytes) == (1200, 1200, 1200)
+
+
+def test_cut_one_rtt_packets() -> None:
+    """What the capture cut away was on the wire: 1-RTT bytes count in full."""
+    watch = QuicWatch()
+    watch.handshake()
+    mark = watch.mark(None)
+    watch.tracker.feed(UdpDatagram(mark.frame, mark.time_ns, SERVER, CLIENT, short(CLIENT_ID, 86), 1252))
+    assert (watch.only.server_short_bytes, watch.only.server_largest) == (1252, 1252)
 
 
 def test_cut_initial_of_a_server() -> None:
@@ -585,9 +593,8 @@ def test_a_hello_that_is_none() -> None:
 def test_frames_that_end_early_are_counted() -> None:
     """An Initial that opens and whose frames are broken is counted as unreadable."""
     watch = QuicWatch()
-    watch.client(initial(frames=b"\x06\x40"))
-    watch.client(initial(frames=b"\x06\x00\x7f\xff", number=1, size=0))
-    assert watch.only.unopened >= 1
+    watch.client(initial(frames=b"\x06\x00\x7f\xff", size=0))
+    assert (watch.only.unopened, watch.only.initials_sent, watch.history) == (1, 0, "I")
 
 
 def test_flows_are_limited() -> None:

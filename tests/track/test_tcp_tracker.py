@@ -569,8 +569,8 @@ def test_any_segments_leave_a_known_outcome(segments: list[tuple[int, int, bytes
     assert all(c.tls is None or c.tls.state in TlsState for c in watch.opened)
 
 
-def test_a_rst_that_carries_nothing_is_not_counted_as_a_connection() -> None:
-    """A stray RST or a SYN-less FIN opens nothing, while a SYN-ACK alone does."""
+def test_a_stray_rst_is_no_connection() -> None:
+    """A RST alone opens nothing, while a SYN-ACK alone does."""
     watch = TcpWatch()
     watch.raw(1, RST, seq=1)
     assert watch.opened == []

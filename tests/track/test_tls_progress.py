@@ -167,8 +167,13 @@ CLIENT_TURNS = [HELLO, TLS13_FINISHED, CLIENT_12, alert(0), protected(19), recor
 SERVER_TURNS = [TLS13_SERVER_FLIGHT, SERVER_12, FINISHED_12, handshake(server_hello(retry=True)), alert(40)]
 
 
-@given(st.lists(st.one_of(st.tuples(st.just(True), st.sampled_from(CLIENT_TURNS) | st.binary(max_size=40)),
-                          st.tuples(st.just(False), st.sampled_from(SERVER_TURNS) | st.binary(max_size=40)))))  # fmt: skip
+TURNS = st.one_of(
+    st.tuples(st.just(True), st.sampled_from(CLIENT_TURNS) | st.binary(max_size=40)),
+    st.tuples(st.just(False), st.sampled_from(SERVER_TURNS) | st.binary(max_size=40)),
+)
+
+
+@given(st.lists(TURNS))
 def test_any_turns_end_in_a_known_state(turns: list[tuple[bool, bytes]]) -> None:
     """Whatever both say, nothing is raised, `ready` goes with READY, and an alert only with FAILED."""
     talk = Talk()

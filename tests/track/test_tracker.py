@@ -25,6 +25,7 @@ from tests.track.builders import (
     handshake,
     initial,
     protected,
+    server_handshake,
     server_hello,
     to_frame,
 )
@@ -73,7 +74,7 @@ def tcp_frames(port: int, *, tls: bool = True) -> list[Frame]:
 
 def icmp_frame(quoted: Frame, *, number: int = 1, time_ns: int = START) -> Frame:
     """Port unreachable from the server about an earlier frame."""
-    message = struct.pack(">BBHI", 3, 3, 0, 0) + quoted.data[14:14 + 20 + 8 + 40]
+    message = struct.pack(">BBHI", 3, 3, 0, 0) + quoted.data[14 : 14 + 20 + 8 + 40]
     header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(message), 1, 0, 64, 1, 0) + SERVER.host + CLIENT.host
     data = bytes(12) + b"\x08\x00" + header + message
     return Frame(number, time_ns, 1, data, len(data))
@@ -143,6 +144,46 @@ def test_closed_connections_linger_for_late_packets() -> None:
     assert len(tracker.take().settled) == 1
     tracker.feed(replace(frames[2], time_ns=START + 10 * LINGER_NS))
     assert tracker.take().opened == []
+
+
+def test_late_words_of_a_settled_tcp_connection() -> None:
+    """A client that says goodbye long after the server's FIN (curl does, with a close_notify) opens nothing new."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.client(handshake(HELLO))
+    watch.server(TLS13_SERVER_FLIGHT)
+    watch.client(TLS13_FINISHED)
+    watch.end(1)
+    watch.client(protected(19), at=30_000)
+    watch.end(0)
+    frames = [to_frame(fact) for fact in watch.facts]
+    unrelated = replace(tcp_frames(50009)[0], time_ns=START + 20_000 * MS)
+    tracker = feed([*frames[:-2], unrelated, *frames[-2:]])
+    assert [c.client.port for c in tracker.take().opened] == [CLIENT.port, 50009]
+
+
+def test_late_packets_of_a_settled_quic_connection() -> None:
+    """A server that goes on with its handshake after the client closed is not a second connection."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO), at=0)
+    watch.server(answer(server_hello()), server_handshake(), at=10)
+    watch.client(initial(frames=close(0x12A), number=1), at=20)
+    watch.server(answer(number=1), server_handshake(), at=8000)
+    frames = [to_frame(fact) for fact in watch.facts]
+    unrelated = replace(tcp_frames(50009)[0], time_ns=START + 6000 * MS)
+    tracker = feed([*frames[:-1], unrelated, frames[-1]])
+    assert [c.client.port for c in tracker.take().opened] == [CLIENT.port, 50009]
+
+
+def test_rest_of_a_connection_that_was_forgotten() -> None:
+    """Segments of a connection that had to leave for want of memory do not become another, and evict nobody."""
+    first = tcp_frames(50000)
+    tracker = Tracker()
+    tracker.tcp._table.limit = 1
+    for frame in [*first[:4], tcp_frames(50001)[0], *first[4:]]:
+        tracker.feed(frame)
+    assert [c.client.port for c in tracker.take().opened] == [50000, 50001]
+    assert tracker.evicted == 1
 
 
 def test_icmp_is_tied_to_its_connection() -> None:

@@ -112,7 +112,9 @@ def test_ipv6_target() -> None:
     assert (asked.host, asked.target) == ("2001:db8::1", "[2001:db8::1]:443")
 
 
-@pytest.mark.parametrize("request_head", [b"GET / HTTP/1.1\r\n\r\n", b"CONNECT nonsense HTTP/1.1\r\n\r\n", b"\x16\x03\x01\n"])
+@pytest.mark.parametrize(
+    "request_head", [b"GET / HTTP/1.1\r\n\r\n", b"CONNECT nonsense HTTP/1.1\r\n\r\n", b"\x16\x03\x01\n"]
+)
 def test_what_asks_for_no_tunnel(request_head: bytes) -> None:
     """Another request, or garbage, ends the search."""
     talk = Exchange()
