@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 NS = 1_000_000_000
+# A frame that is this far ahead of the one before it is a damaged time stamp, unless the next one agrees with it:
+# no capture's silence is that long, and a file put together from several goes on from there.
+JUMP_NS = 3_600 * NS
 
 
 @dataclass(slots=True)
@@ -21,11 +24,17 @@ class Clock:
 
     start_ns: int | None = None
     now_ns: int = 0
+    _jump_ns: int | None = None
 
     def see(self, time_ns: int) -> None:
         """Take note of a packet's time."""
         if self.start_ns is None:
-            self.start_ns = time_ns
+            self.start_ns = self.now_ns = time_ns
+        if time_ns - self.now_ns < JUMP_NS:
+            self._jump_ns = None
+        elif self._jump_ns is None or time_ns < self._jump_ns - JUMP_NS:
+            self._jump_ns = time_ns
+            return
         self.now_ns = max(self.now_ns, time_ns)
 
     def at(self, time_ns: int) -> float:

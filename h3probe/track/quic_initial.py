@@ -9,6 +9,7 @@ from h3probe.errors import DecodeError
 from h3probe.wire.ja4 import ja4
 from h3probe.wire.quic.frames import Ack, ConnectionClose, Crypto, parse_frames
 from h3probe.wire.quic.protection import initial_keys, open_packet
+from h3probe.wire.reassembly import Reassembler
 from h3probe.wire.tls import handshake_messages, parse_client_hello, parse_server_hello
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def _client_hello(connection: QuicConnection, side: HelloStream) -> None:
         connection.hello = parse_client_hello(messages[0][1])
     except DecodeError:
         return
+    side.stream = Reassembler(limit=0)  # Nothing more is read from it.
     connection.ja4 = ja4(connection.hello, "q")
     connection.mid_stream = False  # 0-RTT packets may have come before it.
     connection.note("S")

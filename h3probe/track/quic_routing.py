@@ -116,13 +116,18 @@ def short_connection(flow: QuicFlow, datagram: UdpDatagram, packet: ShortPacket)
     return under_way[-1] if under_way else None
 
 
-def quoted_connection(flow: QuicFlow, error: IcmpError) -> QuicConnection:
-    """The connection whose connection ID the quoted datagram shows, else the latest of the flow."""
+def quoted_connection(flow: QuicFlow, error: IcmpError) -> QuicConnection | None:
+    """The connection whose connection ID the quoted datagram shows; the latest where the quote is too short for one.
+
+    A quote with another connection ID is about an earlier use of these ports, or forged.
+    """
     quoted = error.quoted
     if len(quoted) > 6 and quoted[0] & 0x80:
         dcid = quoted[6 : 6 + quoted[5]]
         for connection in reversed(flow.connections):
             ids = (connection.dcid, connection.retry_scid, connection.server_scid, connection.client_scid)
-            if len(dcid) == quoted[5] and dcid in ids:
+            if dcid in ids:
                 return connection
+        if len(dcid) == quoted[5]:
+            return None
     return flow.connections[-1]

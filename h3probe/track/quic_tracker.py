@@ -21,7 +21,7 @@ from h3probe.track.quic_routing import (
     short_connection,
 )
 from h3probe.track.table import BoundedTable
-from h3probe.wire.quic.aggregate import split_aggregate
+from h3probe.wire.quic.aggregate import LARGEST_PLAIN, split_aggregate
 from h3probe.wire.quic.errors import error_name
 from h3probe.wire.quic.packets import LongPacket, ShortPacket, gquic_version, looks_like_quic, split_datagram
 from h3probe.wire.quic.protection import retry_is_valid
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Connections that share one pair of ports: a client's later attempts from the same socket.
 CONNECTIONS_PER_FLOW = 32
+# Hellos that are put together at the same time: what bounds the bytes held, whatever they are.
+HANDSHAKES_LIMIT = 2_048
 # Initials closer together than this are one flight.
 AGAIN_NS = NS // 20
 
@@ -66,6 +68,9 @@ class QuicTracker:
         self._on_open = on_open
         self._on_evict = on_evict
         self._flows: BoundedTable[tuple[Endpoint, Endpoint], QuicFlow] = BoundedTable(limit)
+        # Attempts whose hello is put together; who holds it longest lets go of it.
+        self._reading: BoundedTable[str, QuicConnection] = BoundedTable(HANDSHAKES_LIMIT)
+        self._unread = 0
         # Flows let go of lately: what still comes on them is the rest of a connection that was told.
         self._past: BoundedTable[tuple[Endpoint, Endpoint], bool] = BoundedTable(limit)
         self._attempts_evicted = 0
@@ -74,7 +79,7 @@ class QuicTracker:
     @property
     def evicted(self) -> int:
         """How many flows, and earlier attempts of a flow, had to leave."""
-        return self._flows.evicted + self._attempts_evicted
+        return self._flows.evicted + self._attempts_evicted + self._unread
 
     def forget(self, connection: QuicConnection) -> None:
         """Let go of a settled connection."""
@@ -96,7 +101,9 @@ class QuicTracker:
                 return self._gquic(key, datagram)
             flow = QuicFlow()
         mark = Mark(datagram.frame, datagram.time_ns)
-        parts = split_aggregate(datagram.payload, destination_id(flow, datagram))
+        parts = [datagram.payload]
+        if len(datagram.payload) > LARGEST_PLAIN:
+            parts = split_aggregate(datagram.payload, destination_id(flow, datagram))
         cut = max(datagram.length - len(datagram.payload), 0)
         for index, part in enumerate(parts, 1):
             self._datagram(flow, datagram, part, mark, cut if index == len(parts) else 0)
@@ -116,6 +123,8 @@ class QuicTracker:
         if flow is None or not flow.connections:
             return None
         connection = quoted_connection(flow, error)
+        if connection is None:
+            return None
         mark = Mark(error.frame, error.time_ns)
         if error.kind == "too-big":
             if connection.too_big is not None:
@@ -268,6 +277,9 @@ class QuicTracker:
         self._say(connection, mark, "Retry: the server wants the address proven", outgoing=False)
 
     def _initial(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> bool:
+        for gone in self._reading.put(connection.id, connection):
+            self._unread += gone.hello is None and gone.client_crypto is not None
+            gone.release()
         read = read_initial(connection, packet, from_client=from_client)
         if not from_client and read.counts:
             self._answered(connection, packet, mark)

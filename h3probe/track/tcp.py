@@ -72,7 +72,8 @@ class TcpConnection:
         tls: The handshake on it, once it is known to be TLS.
         tls_at: Where TLS starts in the two streams.
         tunnels: The CONNECT exchanges on it.
-        records_after_ready: TLS-sized payloads after it was ready, client and server.
+        client_bytes_at_ready: The client's bytes up to that moment.
+        server_bytes_at_ready: The server's.
         cut: Whether payload is missing that a snaplen cut or the capture lost, before the handshake was over.
         process: The client's process.
     """
@@ -105,6 +106,11 @@ class TcpConnection:
     settled: bool = False
 
     transport: Literal["tcp"] = "tcp"
+
+    @property
+    def is_read(self) -> bool:
+        """Whether its bytes are still put together."""
+        return self.client_stream.data is not None or self.server_stream.data is not None
 
     @property
     def connecting(self) -> bool:

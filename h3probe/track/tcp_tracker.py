@@ -31,6 +31,8 @@ Weight = Literal["start", "progress", "good", "bad"]
 OTHER_PROTOCOLS = frozenset({20, 21, 22, 23, 25, 53, 88, 110, 111, 135, 139, 143, 389, 445, 465, 514, 587, 636, 853,
                              873, 993, 995, 1433, 1521, 1883, 2049, 3306, 3389, 5222, 5432, 5672, 5900, 6379, 9092,
                              11211, 27017})  # fmt: skip
+# Handshakes that are put together at the same time: what bounds the bytes held, whatever they are.
+HANDSHAKES_LIMIT = 1_024
 # RFC 6298, 2: a first retransmission comes after a second, or 200 ms where a system is eager.
 RETRANSMISSION_NS = NS // 10
 CONNECT_PREFIXES = (b"CONNECT ", b"GET /.well-known/masque/")
@@ -64,13 +66,16 @@ class TcpTracker:
         self._on_open = on_open
         self._on_evict = on_evict
         self._table: BoundedTable[tuple[Endpoint, Endpoint], TcpConnection] = BoundedTable(limit)
+        # Connections whose bytes are put together; who holds them longest lets go of them.
+        self._reading: BoundedTable[str, TcpConnection] = BoundedTable(HANDSHAKES_LIMIT)
+        self._unread = 0
         # Ports let go of lately: what still comes on them is the rest of a connection that was told.
         self._past: BoundedTable[tuple[Endpoint, Endpoint], bool] = BoundedTable(limit)
 
     @property
     def evicted(self) -> int:
-        """How many connections had to leave."""
-        return self._table.evicted
+        """How many connections had to leave, or had to be left unread."""
+        return self._table.evicted + self._unread
 
     def find(self, source: Endpoint, destination: Endpoint) -> TcpConnection | None:
         """Return the connection between two endpoints, whichever is the client."""
@@ -81,6 +86,7 @@ class TcpTracker:
         key = _key(connection.client, connection.server)
         if self._table.get(key) is connection:
             self._table.pop(key)
+            self._reading.pop(connection.id)
             self._past.put(key, True)
 
     def feed(self, segment: TcpSegment) -> None:
@@ -105,6 +111,8 @@ class TcpTracker:
         """Take an ICMP error about a segment; return the connection that it is about."""
         connection = self._table.get(_key(error.source, error.destination))
         if connection is None:
+            return None
+        if not _quotes(error, connection):
             return None
         unreachable = error.kind not in ("too-big", "time-exceeded", "other")
         if unreachable and error.source == connection.client and len(connection.refusals) < MARKS_LIMIT:
@@ -193,6 +201,7 @@ class TcpTracker:
         if stream.data is None:
             return
         connection.cut = connection.cut or segment.length > len(segment.payload)
+        self._read(connection)
         grew = stream.data.add(offset, segment.payload)
         if grew:
             self._advance(connection, mark, from_client=from_client)
@@ -219,6 +228,12 @@ class TcpTracker:
         connection.tls = TlsProgress()
         connection.tls_at = (0, 0)
         return True
+
+    def _read(self, connection: TcpConnection) -> None:
+        """Take note that a connection's bytes are put together; the one longest without any gives way."""
+        for gone in self._reading.put(connection.id, connection):
+            self._unread += gone.is_read
+            gone.release()
 
     def _advance(self, connection: TcpConnection, mark: Mark, *, from_client: bool) -> None:
         if connection.tls is None:
@@ -259,7 +274,8 @@ class TcpTracker:
         data = connection.client_stream.data.contiguous if connection.client_stream.data is not None else b""
         if looks_like_request(data):
             self._say(connection, mark, "HTTP/1.1 in the clear", outgoing=True)
-        connection.client_stream.data = connection.server_stream.data = None
+        connection.release()
+        self._reading.pop(connection.id)
 
     def _tunnels(self, connection: TcpConnection, mark: Mark, *, from_client: bool) -> None:
         tunnels = connection.tunnels
@@ -301,7 +317,8 @@ class TcpTracker:
             return
         connection.client_bytes_at_ready = connection.client_stream.bytes_seen
         connection.server_bytes_at_ready = connection.server_stream.bytes_seen
-        connection.client_stream.data = connection.server_stream.data = None
+        connection.release()
+        self._reading.pop(connection.id)
         if tls.ready is not None:
             began = connection.syn or connection.first
             after = seconds((mark.time_ns - began.time_ns) / NS)
@@ -352,6 +369,15 @@ class TcpTracker:
 
 def _key(a: Endpoint, b: Endpoint) -> tuple[Endpoint, Endpoint]:
     return (a, b) if a <= b else (b, a)
+
+
+def _quotes(error: IcmpError, connection: TcpConnection) -> bool:
+    """Whether an error can be about this connection: it quotes the SYN's sequence number (RFC 5927, 4.1)."""
+    if connection.client_isn is None or connection.synack is not None or len(error.quoted) < 8:
+        return True
+    if error.source != connection.client:
+        return True
+    return int.from_bytes(error.quoted[4:8]) in (connection.client_isn, (connection.client_isn + 1) & 0xFFFF_FFFF)
 
 
 def _sent_by_server(segment: TcpSegment) -> bool:

@@ -117,8 +117,8 @@ class Tracker:
         elif isinstance(fact, IcmpError):
             self._heard(fact.recipient)
             self._icmp(fact)
-        if frame.time_ns >= self._next_sweep_ns:
-            self.sweep(frame.time_ns)
+        if self.clock.now_ns >= self._next_sweep_ns:
+            self.sweep(self.clock.now_ns)
 
     def attribute(self, owner: SocketOwner) -> None:
         """Take note of the process that owns a client's socket."""

@@ -44,3 +44,14 @@ def test_rfc3339(time_ns: int, text: str) -> None:
 def test_any_integer_is_a_time(time_ns: int) -> None:
     """Whatever time a hostile file gives, the text has RFC 3339's form."""
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", Clock.rfc3339(time_ns))
+
+
+def test_one_time_stamp_far_ahead_does_not_move_the_clock() -> None:
+    """A damaged time stamp between good ones leaves the time where it was; a capture that goes on there moves it."""
+    clock = Clock()
+    for second in (10, 11, 10**9, 12):
+        clock.see(second * NS)
+    assert clock.now_ns == 12 * NS
+    clock.see(10**9 * NS)
+    clock.see((10**9 + 1) * NS)
+    assert clock.now_ns == (10**9 + 1) * NS
