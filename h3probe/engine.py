@@ -224,9 +224,7 @@ class Engine:
         # A filter by port hides connections, and must not hide that there were any.
         wanted = self.filters.wanted
         ports = self.filters.ports
-        others = [
-            c for c in self._kept if ports and c.server.port not in ports and (wanted is None or wanted(c))
-        ]
+        others = [c for c in self._kept if ports and c.server.port not in ports and (wanted is None or wanted(c))]
         told = tell_stories(connections, self.tracker.clock, names, self.tracker.hosts.identity, others)
         stories = [story for story in told if self.filters.story(story)]
         for story in stories:
@@ -251,7 +249,7 @@ class Engine:
         for rule in CATALOGUE.values():
             if rule.check_capture is not None:
                 records += [self._finding_record(finding, None) for finding in rule.check_capture(facts)]
-        return records + verdicts + self._nothing_sent(verdicts)
+        return records + verdicts + self._nothing_sent(stories)
 
     def _conclusions(self, story: Story) -> list[AnyRecord]:
         """The races and findings of a story that were not told yet."""
@@ -289,10 +287,14 @@ class Engine:
             rules=list(dict.fromkeys(finding.rule for finding in self._findings(story))),
         )
 
-    def _nothing_sent(self, verdicts: list[AnyRecord]) -> list[AnyRecord]:
-        """Say so when an origin was asked for by name and nothing was sent to it."""
-        if verdicts or self.filters.origins is None:
-            return []
+    def _nothing_sent(self, stories: list[Story]) -> list[AnyRecord]:
+        """Say so of each origin that was asked for by name and that nothing was sent to."""
+        told = [story for story in stories if deserves_verdict(story)]
+        absent = [
+            origin
+            for origin in sorted(self.filters.origins or ())
+            if not any(Filters(frozenset({origin})).story(story) for story in told)
+        ]
         clock = self.tracker.clock
         return [
             VerdictRecord(
@@ -305,7 +307,7 @@ class Engine:
                 sentence="Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it.",
                 rules=[],
             )
-            for number, origin in enumerate(sorted(self.filters.origins), 1)
+            for number, origin in enumerate(absent, len(stories) + 1)
         ]
 
     def _facts(self, *, truncated: bool) -> CaptureFacts:

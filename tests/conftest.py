@@ -1,13 +1,14 @@
-"""What all tests share: golden files and the option that rewrites them."""
+"""What all tests share: golden files and the option that rewrites them, and the place of the real programs."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 
@@ -18,6 +19,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write golden files anew from what the code gives now; read the diff before committing it",
     )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests with real programs last: they wait for these programs' timers."""
+    items.sort(key=lambda item: item.get_closest_marker("real") is not None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Under CI, which sets the real programs up, a test that misses them fails instead of skipping."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and item.get_closest_marker("real") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped under CI: {report.longrepr}"
+    return report
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from h3probe.track.clock import NS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from h3probe.diagnose.race import Race
     from h3probe.diagnose.story import Story
     from h3probe.records import Severity
     from h3probe.track.mark import Mark
@@ -116,11 +117,19 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
         waited = ((rescuer.syn or rescuer.first).time_ns - attempt.first.time_ns) / NS
         raced = any(race.quic is attempt or race.tcp is rescuer for race in story.races)
         return "problem" if waited > NOTICEABLE_S and not raced else "notice"
-    if story.tcp_open_at(attempt.first.time_ns) is not None or any(race.quic is attempt for race in story.races):
+    if story.tcp_open_at(attempt.first.time_ns) is not None or any(
+        _may_have_won(story, r, attempt) for r in story.races
+    ):
         return "notice"
-    if any(t.ready is not None or t.mid_stream for t in story.tcp) or worked:
+    # What was ready only before, and is closed, carried nothing for this attempt's request.
+    if any(t.mid_stream or (t.ready is not None and t.ready > attempt.first) for t in story.tcp) or worked:
         return "notice"
     return "notice" if story.one_sided and attempt.client_close is None else "problem"
+
+
+def _may_have_won(story: Story, race: Race, attempt: QuicConnection) -> bool:
+    """Whether TCP carried what an attempt raced for, or may yet: not where it failed as well."""
+    return race.quic is attempt and race.tcp.outcome(story.now_ns) not in ("refused", "reset", "unanswered")
 
 
 def _is_twin(one: QuicConnection, other: QuicConnection) -> bool:

@@ -43,6 +43,7 @@ class Story:
         one_sided: Whether no packet at all to this client is in the capture, so that silence proves little.
         other_ports: Where else QUIC for the same name went, as it does after an Alt-Svc record.
         host_quic: All QUIC that left the client's host, to whatever origin.
+        proxied: Whether the client's host asked a proxy for the origin as well, in another story.
     """
 
     origin: str | None
@@ -58,6 +59,7 @@ class Story:
     one_sided: bool = False
     other_ports: list[int] = field(default_factory=list)
     host_quic: list[QuicConnection] = field(default_factory=list)
+    proxied: bool = False
 
     @property
     def label(self) -> str:
@@ -204,12 +206,10 @@ def _by_origin(
         if _name_of(connection) is not None:
             continue
         place = _place(connection.server)
-        names = names_at.get(place, set())
         looked_up = name_of_address.get(connection.server.host)
-        if not names and looked_up is not None:
-            named.setdefault((looked_up, connection.server.port), []).append(connection)
-        elif len(names) == 1:
-            named[(next(iter(names)), connection.server.port)].append(connection)
+        names = names_at.get(place, set()) | ({looked_up.lower()} if looked_up is not None else set())
+        if len(names) == 1:
+            named.setdefault((next(iter(names)), connection.server.port), []).append(connection)
         else:
             nameless.setdefault(place, []).append(connection)
     groups: list[tuple[str | None, list[Connection]]] = [
@@ -255,7 +255,9 @@ def tell_stories(
     for connection in (*connections, *others):
         if connection.transport == "quic":
             quic_of_host.setdefault(identity(connection.client), []).append(connection)
+    asked = {(story.host, story.origin) for story in stories if story.tunnels}
     for story in stories:
+        story.proxied = not story.tunnels and (story.host, story.origin) in asked
         if story.host == LOOPBACK:
             # Whose loopback this is cannot be told from packets: any of the hosts seen may be the one.
             story.host_quic = [quic for group in quic_of_host.values() for quic in group]

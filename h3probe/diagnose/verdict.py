@@ -25,6 +25,8 @@ PROXY_ANSWERS = {
     504: "the proxy got no answer from it",
 }
 
+NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
+
 
 def deserves_verdict(story: Story) -> bool:
     """Whether a story is about HTTP at all, and the client's own."""
@@ -50,7 +52,7 @@ def sentence(story: Story) -> str:
         return _through_proxy(story)
     quic = [q for q in story.quic if q.established and not q.mid_stream]
     tcp = [t for t in story.tcp if t.ready is not None]
-    if story.races:
+    if story.races and (quic or tcp):
         return _raced(story, story.races[0]) + _later_wait(story)
     if quic and tcp:
         return _both(quic[0], tcp[0]) + _later_wait(story)
@@ -78,7 +80,8 @@ def _later_wait(story: Story) -> str:
     attempt, wait = max(waits, key=lambda w: w[1])
     before = [q for q in story.quic if q.established and q.server == attempt.server and q.first < attempt.first]
     what = "for QUIC, which had worked before," if before else "for QUIC"
-    return f" A later request waited {seconds(wait)} {what} before it fell back to TCP: {_why(story, attempt)}."
+    which = "The first request" if attempt.first.time_ns == story.begins_ns else "A later request"
+    return f" {which} waited {seconds(wait)} {what} before it fell back to TCP: {_why(story, attempt)}."
 
 
 def _quic_name(attempt: QuicConnection) -> str:
@@ -96,12 +99,22 @@ def _ready_after(attempt: QuicConnection) -> str:
 
 def _quic_alone(story: Story, first: QuicConnection) -> str:
     others = [q for q in story.quic if q is not first and story.failed(q) and q.first.time_ns <= first.first.time_ns]
-    name = _quic_name(first)
+    name, beside = _quic_name(first), _tcp_beside(story)
     if others:
-        return (
-            f"{name}{_ready_after(first)}; {_why(story, others[0])} at {others[0].server} before it. No TCP was seen."
-        )
-    return f"{name} from the first request{_ready_after(first)}; no TCP was seen."
+        before = f"{_why(story, others[0])} at {others[0].server} before it"
+        return f"{name}{_ready_after(first)}; {before}. {_clause(beside)}."
+    if any(c.mid_stream for c in story.connections):
+        return f"{name}{_ready_after(first)}; {beside}."
+    return f"{name} from the first request{_ready_after(first)}; {beside}."
+
+
+def _tcp_beside(story: Story) -> str:
+    """Say in a clause what TCP did of which none became ready."""
+    if not story.tcp:
+        return "no TCP was seen"
+    if any(t.mid_stream for t in story.tcp):
+        return "a TCP connection from before the capture may have carried requests too"
+    return "TCP was refused" if all(t.refused for t in story.tcp) else "TCP did not get ready"
 
 
 def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
@@ -109,13 +122,23 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
     if not story.quic and story.other_ports:
         ports = ", ".join(map(str, story.other_ports))
         return f"{name}: no QUIC packet was sent to this port; QUIC for the same name went to port {ports}."
+    if not story.quic and any(q.server == tcp.server and (q.hello is None or not q.hello.sni) for q in story.host_quic):
+        return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
     if not story.quic:
         return f"{name}: no QUIC packet was sent to this origin."
     waits = _waits(story)
     if waits:
         attempt, wait = max(waits, key=lambda w: w[1])
         return f"{name}, not HTTP/3, after {seconds(wait)} of waiting for QUIC: {_why(story, attempt)}."
+    unknown = [q for q in story.quic if q.mid_stream or _unreadable(q)]
+    if unknown:
+        return f"{name}; {_why(story, unknown[0])}: what that carried cannot be told."
     return f"{name}, not HTTP/3: {_why(story, story.quic[0])}."
+
+
+def _unreadable(attempt: QuicConnection) -> bool:
+    """Whether an attempt's version is one of which nothing can be read."""
+    return not attempt.decodable and attempt.version_negotiation is None
 
 
 def _clause(text: str) -> str:
@@ -136,6 +159,8 @@ def _tries(story: Story) -> str:
 
 def _why(story: Story, attempt: QuicConnection) -> str:
     """Say in a clause how a QUIC attempt ended."""
+    if _unreadable(attempt):
+        return f"QUIC was sent in a version that cannot be read ({attempt.version_name})"
     match attempt.outcome(story.now_ns):
         case "unanswered":
             return f"QUIC was not answered ({initials(attempt)})"
@@ -190,29 +215,40 @@ def _both(quic: QuicConnection, tcp: TcpConnection) -> str:
 def _nothing(story: Story) -> str:
     if story.quic and any(t.mid_stream for t in story.tcp):
         return f"{_clause(_why(story, story.quic[0]))}; a TCP connection from before the capture may carry requests."
+    outcomes = {t.outcome(story.now_ns) for t in story.tcp}
     if story.quic and story.tcp:
-        refused = all(t.refused for t in story.tcp)
-        tcp = "TCP was refused" if refused else "TCP did not get ready"
-        return f"No connection: {_why(story, story.quic[0])}, and {tcp}."
+        if not all(story.failed(q) for q in story.quic) or not outcomes <= NO_CONNECTION:
+            return "What became of QUIC and TCP is not in the capture."
+        return f"No connection: {_why(story, story.quic[0])}, and {_tcp_beside(story)}."
     if story.quic:
-        if all(story.failed(q) for q in story.quic):
-            return f"No connection: {_tries(story)}, and no TCP was seen."
-        if all(q.mid_stream for q in story.quic):
-            return "QUIC, under way before the capture began: what it carried cannot be told."
-        return "What became of QUIC is not in the capture."
+        return _no_quic(story)
     if all(t.refused for t in story.tcp):
         return "No connection: TCP was refused, and no QUIC packet was sent."
-    outcomes = {t.outcome(story.now_ns) for t in story.tcp}
-    if outcomes <= {"reset", "refused", "unanswered"}:
+    if outcomes <= NO_CONNECTION:
         return "No connection: TCP ended before it was ready, and no QUIC packet was sent."
     return "TCP only, and its start or its end is not in the capture: what it carried cannot be told."
+
+
+def _no_quic(story: Story) -> str:
+    """The verdict where QUIC alone was tried, and was not established for all that is seen."""
+    if all(story.failed(q) for q in story.quic):
+        if story.proxied:
+            return f"No connection past the proxy: {_tries(story)}, and no TCP was seen; see the proxy's tunnel."
+        return f"No connection: {_tries(story)}, and no TCP was seen."
+    if all(q.mid_stream for q in story.quic):
+        return "QUIC, under way before the capture began: what it carried cannot be told."
+    if any(_unreadable(q) for q in story.quic):
+        return f"{_clause(_why(story, story.quic[0]))}: what it carried cannot be told."
+    return "What became of QUIC is not in the capture."
 
 
 def _through_proxy(story: Story) -> str:
     opened = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open]
     if not opened:
         return _proxy_refused(*story.tunnels[-1])
-    tcp, tunnel = opened[0]
+    tcp, tunnel = next((one for one in opened if one[0].ready is not None), opened[0])
+    if tcp.hello is not None and tcp.outcome(story.now_ns) in NO_CONNECTION:
+        return f"No connection: TLS failed in the {tunnel.method} tunnel of the proxy {tcp.server}."
     if tunnel.method == "connect-udp":
         return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
     name = http_over_tcp(tcp) if tcp.hello is not None else "TCP"

@@ -284,14 +284,28 @@ def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
     findings = [record for record in kept if isinstance(record, FindingRecord)]
     verdicts = [record for record in kept if isinstance(record, VerdictRecord)]
     if findings:
-        console.heading("Findings")
-        worst_first = sorted(findings, key=lambda finding: SEVERITY_ORDER.index(finding.severity))
-        for number, origin in enumerate(dict.fromkeys(finding.origin for finding in findings)):
-            if number:
-                console.blank()
-            console.text(origin or "origin not known", style="bold")
-            for finding in _without_repetition([f for f in worst_first if f.origin == origin]):
-                console.finding(finding)
+        _findings(console, findings)
+    _verdicts(console, verdicts, findings)
+    for record in kept:
+        if isinstance(record, SummaryRecord):
+            console.blank()
+            console.summary(record, findings)
+
+
+def _findings(console: Console, findings: Sequence[FindingRecord]) -> None:
+    by_origin: dict[str | None, list[FindingRecord]] = {finding.origin: [] for finding in findings}
+    for finding in sorted(findings, key=lambda finding: SEVERITY_ORDER.index(finding.severity)):
+        by_origin[finding.origin].append(finding)
+    console.heading("Findings")
+    for number, (origin, worst_first) in enumerate(by_origin.items()):
+        if number:
+            console.blank()
+        console.text(origin or "origin not known", style="bold")
+        for finding in _without_repetition(worst_first):
+            console.finding(finding)
+
+
+def _verdicts(console: Console, verdicts: Sequence[VerdictRecord], findings: Sequence[FindingRecord]) -> None:
     console.heading("Verdict" if len(verdicts) == 1 else "Verdicts")
     graded = [(verdict, _worst(verdict, findings)) for verdict in verdicts]
     # In a capture of a day the origins about which there is nothing to say would hide the others.
@@ -304,10 +318,6 @@ def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
         console.note(f"and {count(len(graded) - len(shown), 'verdict')} more; --json has them all, --origin picks one")
     if not verdicts:
         console.text("No request of any client was seen: nothing to judge.")
-    for record in kept:
-        if isinstance(record, SummaryRecord):
-            console.blank()
-            console.summary(record, findings)
 
 
 def _without_repetition(findings: Sequence[FindingRecord]) -> Iterator[FindingRecord]:

@@ -16,14 +16,15 @@ from __future__ import annotations
 import ipaddress
 import struct
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from h3probe.engine import Engine, Filters
+from h3probe.engine import Engine
 from h3probe.events import Dropped, Endpoint, Frame, Process, SocketOwner, Unreadable
+from h3probe.filters import Filters
 from h3probe.records import FindingRecord, QuicRecord, RaceRecord, SummaryRecord, TcpRecord, VerdictRecord
 from h3probe.wire.packet import ACK, FIN, RST, SYN
 from h3probe.wire.quic.versions import V1, known
@@ -80,7 +81,7 @@ JDK = Software(
 )
 CURL = Software(dcid=20, scid=20, datagram=1200, parameters=(15, 5, 6, 7, 4, 8, 9, 17))
 CHROMIUM = Software(dcid=8, scid=0, datagram=1250, parameters=(4, 0x4752, 1, 5, 15))
-FIREFOX = Software(dcid=9, scid=3, datagram=1357, parameters=(1, 4, 5, 6, 15))
+FIREFOX = Software(dcid=9, scid=3, datagram=1357, parameters=(1, 4, 5, 6, 15, 0x20))
 STRANGER = Software(dcid=8, scid=8, datagram=1200, parameters=(1, 4, 15))
 
 
@@ -190,7 +191,7 @@ class Network:
     _flows: count[int] = field(default_factory=lambda: count(1))
     _ports: count[int] = field(default_factory=lambda: count(50_001))
 
-    def quic(  # noqa: PLR0913 - a connection has these sides to it
+    def quic(
         self,
         *,
         client: str = CLIENT,
@@ -210,7 +211,7 @@ class Network:
         hello = _quic_hello(number, sni, alpn, software, ech=ech, versions=(version, *available))
         return Quic(self, number, *ends, software, version, hello)
 
-    def tcp(  # noqa: PLR0913 - the same
+    def tcp(
         self,
         *,
         client: str = CLIENT,
@@ -236,6 +237,10 @@ class Network:
     def send(self, packet: Packet) -> None:
         """Put a packet on the wire."""
         self.sent.append(packet)
+
+    def delay(self, seconds: float) -> None:
+        """All that was sent so far comes later."""
+        self.sent = [replace(packet, at=packet.at + seconds) for packet in self.sent]
 
     def bystander(self, at: float) -> None:
         """Somebody else's packet, which shows that the capture goes on."""
@@ -281,9 +286,7 @@ class Network:
         timed: list[tuple[float, int, Event | Packet]] = [(p.at, 0, p) for p in self.sent if seen(p)]
         timed += [(at, 1, event) for at, event in self.reported]
         timed.sort(key=lambda item: item[:2])
-        return [
-            self._frame(next(number), item) if isinstance(item, Packet) else item for _, _, item in timed
-        ]
+        return [self._frame(next(number), item) if isinstance(item, Packet) else item for _, _, item in timed]
 
     def _frame(self, number: int, packet: Packet) -> Frame:
         if not self.stations:
@@ -344,7 +347,7 @@ def _hello(number: int, extensions: list[tuple[int, bytes]], ciphers: tuple[int,
     return tls.message(1, body[:2] + number.to_bytes(32) + body[34:])
 
 
-def _quic_hello(  # noqa: PLR0913 - the parts of a ClientHello
+def _quic_hello(
     number: int,
     sni: str | None,
     alpn: tuple[str, ...],
@@ -504,9 +507,7 @@ class Quic(_Connection):
         self.datagram(
             at,
             "client",
-            packets.opaque(
-                "handshake", bytes(60), version=self.version, dcid=self.server_scid, scid=self.client_scid
-            ),
+            packets.opaque("handshake", bytes(60), version=self.version, dcid=self.server_scid, scid=self.client_scid),
         )
 
     def request(self, at: float, size: int = 200) -> None:

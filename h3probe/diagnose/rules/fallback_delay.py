@@ -41,6 +41,8 @@ def fallback_of(story: Story, attempt: QuicConnection) -> TcpConnection | None:
     """
     if attempt.mid_stream or any(race.quic is attempt for race in story.races):
         return None
+    if not attempt.decodable and attempt.version_negotiation is None:
+        return None  # What became of it cannot be read.
     if attempt.decodable and not attempt.hello_datagrams and attempt.client_close is not None:
         return None  # Its first packet is the end of an attempt, not the start of one.
     tcp = story.first_syn_after(attempt)

@@ -28,7 +28,7 @@ UNKNOWN_WITHIN_S = 5.0
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire when all QUIC attempts failed, TCP was not tried, and the client had the time to."""
-    if not story.quic or story.tcp or story.tunnels:
+    if not story.quic or story.tcp or story.tunnels or story.proxied:
         return
     if not all(story.failed(q) for q in story.quic):
         return
@@ -59,9 +59,7 @@ def _finding(story: Story, seen: float) -> Finding:
     attempts: list[QuicConnection] = story.quic
     places = sorted({str(q.server) for q in attempts})
     count = "a QUIC attempt" if len(attempts) == 1 else f"{len(attempts)} QUIC attempts"
-    summary = (
-        f"After {count} at {', '.join(places)} failed, no TCP connection to it is seen, for {seconds(seen)}."
-    )
+    summary = f"After {count} at {', '.join(places)} failed, no TCP connection to it is seen, for {seconds(seen)}."
     evidence: list[tuple[Mark, str]] = []
     for attempt in attempts:
         evidence.append(

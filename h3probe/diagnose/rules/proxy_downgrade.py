@@ -26,8 +26,8 @@ def check(story: Story) -> Iterator[Finding]:
     """Fire once for a story whose tunnels opened, carried TLS, and had no QUIC beside them."""
     if story.host_quic or story.quic:
         return
-    used = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open and tcp.hello is not None]
-    used = [(tcp, tunnel) for tcp, tunnel in used if tunnel.method == "CONNECT"]
+    ready = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open and tcp.hello is not None and tcp.ready]
+    used = [(tcp, tunnel) for tcp, tunnel in ready if tunnel.method == "CONNECT"]
     if used:
         yield _finding(story, used)
 

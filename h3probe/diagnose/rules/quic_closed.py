@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import Finding, Rule, hellos, severity_of_failure
-from h3probe.diagnose.words import close_text, cut
+from h3probe.diagnose.words import close_text, cut, timer_of, timer_text
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 
@@ -14,10 +14,15 @@ if TYPE_CHECKING:
 
     from h3probe.diagnose.story import Story
     from h3probe.track.quic import QuicConnection
+    from h3probe.wire.quic.frames import ConnectionClose
 
 SLUG = "quic-closed"
 ADVICE = "The code says which side objects to what; look there, not at the network, which carried both ways."
+ADVICE_SLOW = "The server answered too late, or not completely: look at its load, and for loss on the way."
+ADVICE_CANCELLED = "The client gave the attempt up without an error: nothing need be done, unless requests are missing."
+NO_ERROR = 0x00
 CRYPTO_ERROR = 0x100
+NO_APPLICATION_PROTOCOL = 120
 ADVICE_BY_ALERT = {
     120: "The server speaks none of the protocols that were offered over QUIC: enable HTTP/3 (ALPN h3) for this name.",
     112: "The server does not know this name over QUIC: configure its HTTP/3 listener for it.",
@@ -42,10 +47,18 @@ def check(story: Story) -> Iterator[Finding]:
             yield _finding(story, attempt)
 
 
-def _advice(code: int) -> str:
-    if CRYPTO_ERROR <= code < 2 * CRYPTO_ERROR:
-        return ADVICE_BY_ALERT.get(code - CRYPTO_ERROR, ADVICE)
-    return ADVICE_BY_CODE.get(code, ADVICE)
+def _alert(frame: ConnectionClose) -> int | None:
+    """The TLS alert in a transport error code; HTTP/3 has other meanings for the same numbers."""
+    if frame.application or not CRYPTO_ERROR <= frame.code < 2 * CRYPTO_ERROR:
+        return None
+    return frame.code - CRYPTO_ERROR
+
+
+def _advice(frame: ConnectionClose) -> str:
+    alert = _alert(frame)
+    if alert is not None:
+        return ADVICE_BY_ALERT.get(alert, ADVICE)
+    return ADVICE if frame.application else ADVICE_BY_CODE.get(frame.code, ADVICE)
 
 
 def _finding(story: Story, attempt: QuicConnection) -> Finding:
@@ -58,10 +71,19 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
         raise AssertionError
     after = seconds((mark.time_ns - attempt.first.time_ns) / NS)
     summary = f"The {side} closed QUIC to {attempt.server} after {after}: {close_text(frame)}."
-    if frame.code - CRYPTO_ERROR == 120 and attempt.hello is not None:
+    severity, advice = severity_of_failure(story, attempt), _advice(frame)
+    if side == "client":
+        timer = timer_of(attempt, (mark.time_ns - attempt.first.time_ns) / NS)
+        if timer is not None:
+            summary += f" {timer_text(*timer)}: the handshake had begun and was not finished by then."
+            advice = ADVICE_SLOW
+        elif frame.code == NO_ERROR and not frame.application:
+            # It says itself that nothing went wrong: a request was cancelled, or no longer needed.
+            severity, advice = ("notice" if severity == "problem" else severity), ADVICE_CANCELLED
+    if _alert(frame) == NO_APPLICATION_PROTOCOL and attempt.hello is not None:
         summary += f" The client offered {clean(', '.join(attempt.hello.alpn), 80) or 'no protocol'}."
     evidence = [*hellos(attempt, limit=1), (mark, f"CONNECTION_CLOSE from the {side}: {close_text(frame)}")]
-    return Finding(SLUG, severity_of_failure(story, attempt), summary, cut(evidence), _advice(frame.code), [attempt])
+    return Finding(SLUG, severity, summary, cut(evidence), advice, [attempt])
 
 
 RULE = Rule(

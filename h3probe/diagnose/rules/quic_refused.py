@@ -44,9 +44,13 @@ def _meaning(error: IcmpError, server: Endpoint) -> tuple[str, str]:
     """What the error says, and what to do about it."""
     sender = Endpoint(error.sender, 0).address
     where = "that host itself" if error.sender == server.host else sender
+    if error.sender == error.recipient != server.host:
+        where = f"the client's own host ({sender})"
     if error.kind == "port-unreachable":
         if error.sender == server.host:
             return f"port unreachable, from {where}: nothing listens on UDP {server.port} there", ADVICE_CLOSED
+        if error.sender == error.recipient:
+            return f"port unreachable, from {where} and not from the server", ADVICE_PROHIBITED
         return f"port unreachable, sent by {sender} on the way and not by the server", ADVICE_PROHIBITED
     if error.kind == "prohibited":
         return f"{error.meaning}, from {where}: a firewall rejects it", ADVICE_PROHIBITED

@@ -21,6 +21,8 @@ SLUG = "repeated-timeout"
 ADVICE = "Shorten the timeout, or leave out the second try; better, make QUIC answer or allow TCP."
 # The second attempt leaves around the end of the first: a JDK was measured to send it 11 ms before the close.
 SLACK_NS = NS
+# A new program needs longer than this to start and to send its first packet.
+SAME_TRY_NS = NS // 20
 # Below this a second attempt is a quick retry, not a timeout waited out again.
 SHORTEST_TIMER_S = 2.0
 
@@ -42,10 +44,29 @@ def _is_repeat(story: Story, first: QuicConnection, second: QuicConnection) -> b
     end = first.ended or first.last_client or first.last
     if waited < SHORTEST_TIMER_S or (first.ended is not None and abs(second.first.time_ns - end.time_ns) > SLACK_NS):
         return False
-    if first.ended is None and timer_of(first, waited) is None:
+    if not _of_one_request(first, second, waited):
         return False  # Two requests, for all that can be seen.
     between = [t for t in story.tcp if first.first.time_ns <= t.first.time_ns <= second.first.time_ns]
     return not between and story.tcp_open_at(second.first.time_ns) is None
+
+
+def _of_one_request(first: QuicConnection, second: QuicConnection, waited: float) -> bool:
+    """Whether one socket or process made both, and the first one ran into a timeout rather than into its end.
+
+    A script that starts one client after the other, and an application's own timeout, look much the same.
+    """
+    reason = first.client_close[1].reason if first.client_close is not None else ""
+    processes = [c.process.pid for c in (first, second) if c.process is not None]
+    if len(set(processes)) > 1:
+        return False
+    if first.client.port != second.client.port and len(processes) < 2:
+        end_ns = (first.ended or first.last).time_ns
+        if not reason or second.first.time_ns - end_ns > SAME_TRY_NS:
+            return False
+    client = recognise(first)
+    if first.ended is None or (client is not None and client.timers):
+        return timer_of(first, waited) is not None or bool(reason)
+    return True
 
 
 def _finding(first: QuicConnection, second: QuicConnection) -> Finding:

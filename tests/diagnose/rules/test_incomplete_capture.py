@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from h3probe.events import Frame
 from tests.diagnose.scenario import Network, Packet, explain
 
 RULE = "incomplete-capture"
@@ -75,8 +76,8 @@ def test_a_snaplen_is_told() -> None:
     """Initials of which only the beginning was kept."""
     network = Network()
     network.quic().initials(0.0, 1.0)
-    frames = [event for event in network.events() if hasattr(event, "data")]
-    cut = [type(f)(f.number, f.time_ns, f.link_type, f.data[:128], f.length) for f in frames]
+    frames = [event for event in network.events() if isinstance(event, Frame)]
+    cut = [Frame(f.number, f.time_ns, f.link_type, f.data[:128], f.length) for f in frames]
     assert "a snaplen cut the Initials of one QUIC connection" in explain(cut).the(RULE).summary
 
 

@@ -31,7 +31,7 @@ def test_a_second_attempt_is_the_jdks_answer() -> None:
     network = Network()
     quic = network.quic(software=JDK)
     quic.initials(0.0, 1.0, 3.0, 7.0, 15.0)
-    quic.close(30.0, 0xC, application=True)
+    quic.close(30.0, 0xC)
     quic.again()
     quic.initials(30.01, 31.01)
     assert network.explain().found(RULE)
@@ -117,6 +117,19 @@ def test_a_connection_through_a_proxy_is_no_story_of_its_own() -> None:
     assert network.explain().found(RULE) == []
 
 
+def test_a_proxy_is_a_fallback() -> None:
+    """A client that is blocked past its proxy and goes on through it did not stop at QUIC."""
+    network = Network()
+    network.quic().initials(0.0, 1.0, 3.0, 7.0)
+    tcp = network.tcp(server="192.0.2.3", port=8888)
+    tcp.asks_proxy(7.5, "example.org:443")
+    tcp.proxy_answers(7.6, 200)
+    tcp.gets_ready(7.7)
+    explained = network.explain()
+    assert explained.found(RULE) == []
+    assert not any(verdict.sentence.startswith("No connection:") for verdict in explained.verdicts)
+
+
 def test_a_one_sided_capture_weakens_it() -> None:
     """Where no packet to the client is captured, answers may have come unseen."""
     network = Network()
@@ -147,3 +160,22 @@ def test_other_failures_count_as_well(outcome: str) -> None:
     explained = network.explain()
     assert explained.quic[0].outcome == outcome
     assert explained.the(RULE).severity == "problem"
+
+
+def test_a_close_that_the_client_sent_proves_more_than_silence() -> None:
+    """In a capture of one direction, an attempt that its client gave up did fail."""
+    network = Network()
+    for at in (0.0, 10.0):
+        quic = network.quic()
+        quic.initials(at, at + 1.0, at + 3.0)
+        if at:
+            quic.close(at + 6.0, 0)
+    assert network.explain().the(RULE).severity == "problem"
+
+
+@pytest.mark.parametrize(("last", "fires"), [(1.5, False), (2.5, True)])
+def test_curl_is_known_to_be_quick(last: float, *, fires: bool) -> None:
+    """curl --http3 tries TCP within 200 ms: two seconds without a SYN are its answer."""
+    network = Network()
+    network.quic(software=CURL).initials(0.0, 1.0, last)
+    assert bool(network.explain().found(RULE)) is fires

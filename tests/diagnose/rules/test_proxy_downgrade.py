@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from h3probe.engine import Filters
+from h3probe.filters import Filters
 from tests.diagnose.scenario import CLIENT, CLIENT6, SERVER6, STATION, Network, Tcp
 
 RULE = "proxy-downgrade"
@@ -29,6 +29,7 @@ def test_a_tunnel_is_named_as_the_reason() -> None:
     assert [row.frame for row in finding.evidence] == [4, 5, 6]
     assert explained.summary.exit_status == 0
     assert "cannot carry HTTP/3" in explained.sentence
+    assert explained.sentence.startswith("HTTP/2 or HTTP/1.1, through a CONNECT tunnel")
 
 
 def test_tunnels_to_one_target_are_one_finding() -> None:
@@ -133,6 +134,19 @@ def test_ssh_in_a_tunnel_is_nobodys_http() -> None:
     tcp.segment(0.06, "server", 0x10, b"SSH-2.0-OpenSSH_9.9\r\n")
     tcp.segment(0.07, "client", 0x10, b"SSH-2.0-client\r\n")
     assert network.explain().found(RULE) == []
+
+
+def test_tls_that_fails_in_the_tunnel_carried_no_request() -> None:
+    """A tunnel whose TLS handshake ends in an alert is no way that requests went."""
+    network = Network()
+    tcp = network.tcp(server=PROXY, port=8888)
+    tcp.asks_proxy(0.0, "example.org:443")
+    tcp.proxy_answers(0.05, 200)
+    tcp.hello(0.06)
+    tcp.alert(0.07, 48)
+    explained = network.explain()
+    assert explained.found(RULE) == []
+    assert explained.sentence.startswith("No connection: TLS failed")
 
 
 def test_a_direct_connection_is_none() -> None:

@@ -117,6 +117,41 @@ def test_the_loser_of_a_race_that_is_cancelled_costs_nothing() -> None:
     assert explained.summary.exit_status == 0
 
 
+def test_a_client_that_cancels_says_that_nothing_is_wrong() -> None:
+    """NO_ERROR from the client (a page that was left) is no problem, and nobody is told to look for an objection."""
+    network = Network()
+    quic = begun(network)
+    quic.answers(0.02)
+    quic.close(0.03, CANCELLED)
+    explained = network.explain()
+    assert explained.the(RULE).severity == "notice"
+    assert "objects" not in explained.the(RULE).advice
+    assert explained.summary.exit_status == 0
+
+
+def test_a_timer_that_ended_an_answered_attempt_is_named() -> None:
+    """A JDK whose server answers too late closes at its own timer: that is the reason, not an objection."""
+    network = Network()
+    quic = network.quic(software=JDK)
+    quic.initials(0.0, 1.0)
+    quic.answers(2.0)
+    quic.acknowledges(2.01)
+    quic.close(2.75, 0xC)
+    network.tcp(software=JDK).connects(2.78)
+    finding = network.explain().the(RULE)
+    assert "2750 ms direct timer" in finding.summary
+    assert "objects" not in finding.advice
+    assert finding.severity == "problem"
+
+
+def test_an_applications_code_is_no_alert() -> None:
+    """HTTP/3 and TLS alerts share numbers: 0x130 in an application's close is no unknown CA."""
+    network = Network()
+    quic = begun(network)
+    quic.close(0.03, UNKNOWN_CA, application=True, by="server")
+    assert "trust store" not in network.explain().the(RULE).advice
+
+
 def test_a_close_from_elsewhere_is_none() -> None:
     """A close that the connection's keys do not open (forged, or another connection's) is no close."""
     network = Network()

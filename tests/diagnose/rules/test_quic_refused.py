@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnose.scenario import CURL, JDK, ROUTER, Network
+from tests.diagnose.scenario import CLIENT, CURL, JDK, ROUTER, Network
 
 RULE = "quic-refused"
 PROHIBITED = (3, 13)
@@ -62,7 +62,7 @@ def test_a_client_that_does_not_notice_is_named() -> None:
     quic.unreachable(0.000_1)
     quic.initial(1.0)
     quic.unreachable(1.000_1)
-    quic.close(2.75, 0xC, application=True)
+    quic.close(2.75, 0xC)
     network.tcp(software=JDK).connects(2.78)
     finding = network.explain().the(RULE)
     assert "does not notice" in finding.summary
@@ -80,6 +80,15 @@ def test_a_client_that_fails_fast_is_not_said_to_ignore_it() -> None:
     finding = network.explain().the(RULE)
     assert "does not notice" not in finding.summary
     assert finding.severity == "notice"
+
+
+def test_one_initial_is_no_going_on() -> None:
+    """A JDK of which one Initial was seen has not been seen to ignore anything."""
+    network = Network()
+    quic = network.quic(software=JDK)
+    quic.initial(0.0)
+    quic.unreachable(0.000_1)
+    assert "does not notice" not in network.explain().the(RULE).summary
 
 
 def test_a_refused_loopback_beside_an_answered_one_is_information() -> None:
@@ -160,3 +169,27 @@ def test_errors_of_two_kinds_are_two_findings() -> None:
     two.initial(0.1)
     two.unreachable(0.11, code=PROHIBITED, sender=ROUTER)
     assert len(network.explain().found(RULE)) == 2
+
+
+@pytest.mark.parametrize("code", [None, PROHIBITED])
+def test_the_clients_own_firewall_is_named(code: tuple[int, int] | None) -> None:
+    """An error that the client's own address sends is its own host's: nothing on the way did it."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.unreachable(0.000_01, code=code, sender=CLIENT)
+    summary = network.explain().the(RULE).summary
+    assert "the client's own host" in summary
+    assert "on the way" not in summary
+
+
+def test_refusals_of_one_kind_are_told_once() -> None:
+    """Two attempts that the same host refused in the same way are one finding, and counted."""
+    network = Network()
+    for at in (0.0, 10.0):
+        quic = network.quic()
+        quic.initial(at)
+        quic.unreachable(at + 0.01)
+    finding = network.explain().the(RULE)
+    assert "refused, 2 times" in finding.summary
+    assert finding.connections == ["quic-1", "quic-2"]

@@ -29,7 +29,7 @@ def test_the_timer_that_ended_it_is_named(waited: float, setting: str) -> None:
     network = Network()
     quic = network.quic(software=JDK)
     quic.initials(0.0, 1.0)
-    quic.close(waited, 0xC, b"No response", application=True)
+    quic.close(waited, 0xC, b"No response")
     assert f"JDK 26 HttpClient: its {'2750 ms' if waited < 3 else '30 s'} " in network.explain().the(RULE).summary
     assert setting in network.explain().the(RULE).summary
 
@@ -39,7 +39,7 @@ def test_a_wait_that_is_no_timer_is_not_named() -> None:
     network = Network()
     quic = network.quic(software=JDK)
     quic.initials(0.0, 1.0)
-    quic.close(2.0, 0xC, application=True)
+    quic.close(2.0, 0xC)
     summary = network.explain().the(RULE).summary
     assert "gave up after 2.00 s" in summary
     assert "timer" not in summary
@@ -61,7 +61,7 @@ def test_a_fallback_after_a_noticeable_wait_is_a_problem() -> None:
     network = Network()
     quic = network.quic(software=JDK)
     quic.initials(0.0, 1.0)
-    quic.close(2.75, 0xC, application=True)
+    quic.close(2.75, 0xC)
     network.tcp(software=JDK).connects(2.78)
     assert network.explain().the(RULE).severity == "problem"
 
@@ -171,7 +171,7 @@ def test_a_capture_that_starts_late_says_nothing() -> None:
 def test_an_initial_that_holds_only_a_close_is_no_attempt() -> None:
     """A client whose only Initial is its CONNECTION_CLOSE never asked for anything."""
     network = Network()
-    network.quic(software=JDK).close(0.0, 0xC, application=True)
+    network.quic(software=JDK).close(0.0, 0xC)
     network.bystander(5.0)
     explained = network.explain()
     assert explained.found(RULE) == []

@@ -16,6 +16,7 @@ def test_a_race_that_tcp_carried_is_told() -> None:
     assert finding.severity == "notice"
     assert "HTTP/2 or HTTP/1.1" in finding.summary
     assert "not answered" in finding.summary
+    assert "ready after 141 ms" in finding.summary
     assert {row.frame for row in finding.evidence} == {1, 2, 7}
     assert explained.races[0].carried == "tcp"
     assert explained.races[0].carried_known_from == "inferred"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnose.scenario import JDK, STRANGER, Network, Quic
+from tests.diagnose.scenario import CURL, JDK, STRANGER, Network, Quic
 
 RULE = "repeated-timeout"
 REASON = b"No response from peer for 30 seconds"
@@ -12,7 +12,7 @@ def waits(quic: Quic, at: float, *, closes: bool = True) -> None:
     """A JDK's attempt that runs into its 30 s timer."""
     quic.initials(*(at + after for after in (0.0, 1.0, 3.0, 7.0, 15.0)))
     if closes:
-        quic.close(at + 30.0, 0xC, REASON, application=True)
+        quic.close(at + 30.0, 0xC, REASON)
 
 
 def test_two_timeouts_of_one_request_are_told() -> None:
@@ -109,10 +109,66 @@ def test_an_open_tcp_connection_is_none() -> None:
     quic = network.quic(software=JDK)
     for at in (0.0, 2.01, 4.02):
         quic.initials(at, at + 1.0)
-        quic.close(at + 2.0, 0xC, application=True)
+        quic.close(at + 2.0, 0xC)
         quic.again()
         quic.number += 1
     assert network.explain().found(RULE) == []
+
+
+def test_an_applications_own_timeout_is_none() -> None:
+    """A JDK with a connectTimeout of two seconds and no TCP: every attempt is a request that failed by itself."""
+    network = Network()
+    quic = network.quic(software=JDK)
+    for at in (0.0, 2.01, 4.02):
+        quic.initials(at, at + 1.0)
+        quic.close(at + 2.0, 0xC)
+        quic.number += 1
+        quic.again()
+    assert network.explain().found(RULE) == []
+
+
+def test_a_shorter_timer_is_known_by_its_reason() -> None:
+    """With maxInitialTimeout=3 the JDK says on the wire that it was its timer."""
+    network = Network()
+    quic = network.quic(software=JDK)
+    quic.initials(0.0, 1.0)
+    quic.close(3.0, 0xC, b"No response from peer for 3 seconds")
+    quic.again()
+    quic.initials(3.01, 4.01)
+    quic.close(6.01, 0xC, b"No response from peer for 3 seconds")
+    finding = network.explain().the(RULE)
+    assert "for 3 seconds" in finding.summary
+    assert finding.cost == pytest.approx(6.01)
+
+
+def test_one_program_after_the_other_is_none() -> None:
+    """A loop in a shell starts a new client, on a new port, as soon as the last one has failed."""
+    network = Network()
+    for at in (0.0, 5.1, 10.2):
+        quic = network.quic(software=CURL)
+        quic.initials(at, at + 1.0, at + 3.0)
+        quic.close(at + 5.0, 0)
+    assert network.explain().found(RULE) == []
+
+
+def test_a_new_port_at_once_after_a_stated_timeout_is_the_same_try() -> None:
+    """A client that says that it timed out and begins anew within milliseconds has not been started anew."""
+    for gap, fires in ((0.01, True), (0.2, False)):
+        network = Network()
+        waits(network.quic(), 0.0)
+        waits(network.quic(), 30.0 + gap)
+        assert bool(network.explain().found(RULE)) is fires
+
+
+def test_one_process_may_change_its_port() -> None:
+    """Where the process is known, a new socket does not hide that it is the same one's second try."""
+    network = Network()
+    one, two = network.quic(), network.quic()
+    waits(one, 0.0)
+    waits(two, 30.01)
+    network.owns(0.5, one, 100, "app")
+    network.owns(30.5, two, 100, "app")
+    assert network.explain().the(RULE)
 
 
 def test_a_first_attempt_that_was_answered_is_none() -> None:
@@ -122,7 +178,7 @@ def test_a_first_attempt_that_was_answered_is_none() -> None:
     quic.initial(0.0)
     quic.answers(0.1)
     quic.acknowledges(2.0)
-    quic.close(30.0, 0xC, application=True)
+    quic.close(30.0, 0xC)
     quic.again()
     waits(quic, 30.01)
     assert network.explain().found(RULE) == []
