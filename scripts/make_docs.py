@@ -95,8 +95,8 @@ _OUTPUT_HEAD = """# The output contract
 `h3probe explain --json` and `h3probe watch --json` print NDJSON: one JSON object a line, as soon as it is settled.
 `h3probe schema` prints the JSON Schema that these tables are made from; the tests hold real output against it.
 
-- The first line is the `capture` record, the last one the `summary`. A program that stops early still ends with a
-  `summary`; without one, the output is cut short.
+- The first line is the `capture` record, the last one the `summary`, also when Ctrl-C or SIGTERM ends `watch`, and when
+  a capture stops in the middle of a packet. Output without it was cut short.
 - Every record has these four fields: `type`; `id`, which other records refer to (unique within one output, without a
   meaning beyond it); `at`, seconds since the first packet; `time`, the same moment as RFC 3339 in UTC with nanoseconds.
   Records come in the order in which they are settled, which is not the order of `at`.

@@ -176,7 +176,6 @@ def test_live_and_file_say_the_same() -> None:
     assert said(live(busy(), 200)) == said(busy().explain().records)
 
 
-@pytest.mark.xfail(reason="attempts of one kind are one finding, which is told anew when one more joins them")
 def test_a_story_that_goes_on_is_not_told_twice() -> None:
     """An attempt that was reported when its story was over is not reported again with the next one of its kind."""
     network = Network()

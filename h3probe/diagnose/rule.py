@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.story import REST_NS
 from h3probe.text import seconds
 from h3probe.track.clock import NS
 
@@ -140,10 +141,25 @@ def _is_twin(one: QuicConnection, other: QuicConnection) -> bool:
 
 def by_severity(story: Story, attempts: list[QuicConnection]) -> list[tuple[Severity, list[QuicConnection]]]:
     """Sort failed attempts by what each did to its request, the worst first."""
-    groups: dict[Severity, list[QuicConnection]] = {"problem": [], "notice": [], "info": []}
-    for attempt in attempts:
-        groups[severity_of_failure(story, attempt)].append(attempt)
-    return [(severity, group) for severity, group in groups.items() if group]
+    found: list[tuple[Severity, list[QuicConnection]]] = []
+    for episode in _episodes(attempts):
+        groups: dict[Severity, list[QuicConnection]] = {"problem": [], "notice": [], "info": []}
+        for attempt in episode:
+            groups[severity_of_failure(story, attempt)].append(attempt)
+        found += [(severity, group) for severity, group in groups.items() if group]
+    return found
+
+
+def _episodes(attempts: list[QuicConnection]) -> list[list[QuicConnection]]:
+    """Split attempts where the client rested: what was told of one episode does not change with the next."""
+    episodes: list[list[QuicConnection]] = []
+    latest_ns = 0
+    for attempt in sorted(attempts, key=lambda a: a.first.time_ns):
+        if not episodes or attempt.first.time_ns - latest_ns >= REST_NS:
+            episodes.append([])
+        episodes[-1].append(attempt)
+        latest_ns = max(latest_ns, attempt.last.time_ns)
+    return episodes
 
 
 def _succeeds(story: Story, attempt: QuicConnection, rescuer: Connection) -> bool:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from h3probe.track.tracker import Connection
     from h3probe.track.tunnel import Tunnel
 
+# Names that stand for all of a provider's customers (draft-ietf-tls-esni, 4: the public name). Which other names do
+# cannot be told: browsers send the extension with a site's own name, too, so that it means nothing.
+ECH_PUBLIC_NAMES = frozenset({"cloudflare-ech.com"})
+# A story that shows nothing for this long is over, live; longer than any wait of a client between two attempts.
+REST_NS = 60 * NS
 FAILED = frozenset({"unanswered", "refused", "stalled", "closed", "version-negotiation"})
 
 
@@ -83,8 +88,9 @@ class Story:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more is expected of any of its connections."""
-        return all(c.settled for c in self.connections)
+        """Whether nothing more is expected of any of its connections, and nothing was seen of them for a while."""
+        latest = max(c.last.time_ns for c in self.connections)
+        return self.now_ns - latest >= REST_NS and all(c.settled for c in self.connections)
 
     @property
     def now_ns(self) -> int:
@@ -136,7 +142,10 @@ def _place(endpoint: Endpoint) -> tuple[str, int]:
 
 def _name_of(connection: Connection) -> str | None:
     hello = connection.hello
-    return hello.sni.lower().rstrip(".") if hello is not None and hello.sni else None
+    if hello is None or not hello.sni or (connection.transport == "tcp" and connection.inner):
+        return None
+    name = hello.sni.lower().rstrip(".")
+    return None if hello.ech and name in ECH_PUBLIC_NAMES else name
 
 
 def origin_text(host: str, port: int) -> str:

@@ -6,10 +6,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from h3probe.run.peek import peek
+from h3probe.track.table import BoundedTable
 from h3probe.track.tracker import TCP, UDP
 
 if TYPE_CHECKING:
-    from h3probe.events import Endpoint, Process
+    from h3probe.events import Endpoint, Frame, Process
     from h3probe.track.tracker import Connection
     from h3probe.vantage.owners import Answer, Owner
 
@@ -18,6 +20,9 @@ RETRIES_S = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 # How long a line of the timeline, or a settled record, waits for its process's name.
 PATIENCE_S = 0.25
 PENDING_LIMIT = 4096
+SOCKETS_LIMIT = 4096
+# Connections known to be somebody else's that are remembered.
+OTHERS_LIMIT = 50_000
 
 
 class Owners(Protocol):
@@ -31,11 +36,37 @@ class Owners(Protocol):
 
 
 @dataclass(slots=True)
+class _Socket:
+    """What is known of a client's socket.
+
+    Attributes:
+        sent_ns: When it last sent something.
+        owner: What was answered.
+    """
+
+    sent_ns: int
+    owner: Owner | None = None
+
+    @property
+    def is_others(self) -> bool:
+        """Whether it is known not to be the command's."""
+        owner = self.owner
+        if owner is None:
+            return False
+        return owner.in_tree is False or (owner.missed_ns is not None and owner.missed_ns < self.sent_ns)
+
+
+@dataclass(slots=True)
 class _Question:
     connection: Connection
+    socket: _Socket
     asked: int = 0
-    settled: bool = False
     began: float = field(default_factory=time.monotonic)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the owner, or that it is somebody else, is known."""
+        return self.connection.process is not None or self.socket.is_others
 
 
 class Attribution:
@@ -50,55 +81,80 @@ class Attribution:
         self._owners = owners
         self._local = local
         self._root: int | None = None
+        self._since_ns = 0
         self._family: dict[int, bool] = {}
+        self._sockets: BoundedTable[tuple[int, Endpoint], _Socket] = BoundedTable(SOCKETS_LIMIT)
         self._open: dict[str, _Question] = {}
-        self._others: BoundedTable[str, bool] = BoundedTable(KEPT_CONNECTIONS)
+        self._others: BoundedTable[str, bool] = BoundedTable(OTHERS_LIMIT)
 
-    def narrow(self, root_pid: int) -> None:
-        """Want the connections of this process and its descendants from now on, and no others."""
+    def narrow(self, root_pid: int, since_ns: int = 0) -> None:
+        """Want the connections of this process and its descendants from now on, and no others.
+
+        Args:
+            root_pid: The process.
+            since_ns: When it was started; what began before is not its own.
+        """
         self._root = root_pid
+        self._since_ns = since_ns
         self._family = {root_pid: True}
+
+    def sniffed(self, frame: Frame) -> None:
+        """A frame has come and is not decoded yet: if it may begin a connection, ask whose it is."""
+        ends = peek(frame)
+        if ends is None:
+            return
+        socket = self._sockets.get((ends.protocol, ends.source))
+        if socket is not None:
+            socket.sent_ns = frame.time_ns
+        elif ends.begins and self._is_local(ends.source):
+            self._sockets.put((ends.protocol, ends.source), _Socket(frame.time_ns))
+            self._owners.ask(ends.protocol, ends.source, ends.destination)
 
     def opened(self, connection: Connection) -> None:
         """A connection is new: ask whose it is."""
-        if len(self._open) < PENDING_LIMIT and self.is_local(connection):
-            question = self._open[connection.id] = _Question(connection)
-            self._ask(question)
+        if len(self._open) >= PENDING_LIMIT or not self.is_local(connection):
+            return
+        key = _protocol(connection), connection.client
+        socket = self._sockets.get(key)
+        if socket is None:
+            socket = _Socket(connection.first.time_ns)
+            self._sockets.put(key, socket)
+        # An earlier owner of this port is no answer, but the answer about a UDP socket may serve many connections.
+        question = self._open[connection.id] = _Question(connection, socket)
+        self._ask(question)
 
     def is_local(self, connection: Connection) -> bool:
         """Whether a connection starts on this host."""
-        return connection.client.is_loopback or connection.client.host in self._local
+        return self._is_local(connection.client)
+
+    def _is_local(self, endpoint: Endpoint) -> bool:
+        return endpoint.host in self._local or endpoint.is_loopback
 
     def poll(self) -> None:
         """Take the answers, and ask again what is due."""
-        self._take_answers()
+        answers = {(a.question.protocol, a.question.local): a.owner for a in self._owners.answers()}
+        for key, owner in answers.items():
+            socket = self._sockets.get(key)
+            if socket is not None:
+                socket.owner = owner
         now = time.monotonic()
         for question in list(self._open.values()):
+            found = answers.get((_protocol(question.connection), question.connection.client))
+            if found is not None and found.process is not None:
+                self._name(question.connection, found.process, found.in_tree)
+            if question.socket.is_others:
+                self._others.put(question.connection.id, value=True)
             if question.settled or question.asked >= len(RETRIES_S):
                 del self._open[question.connection.id]
             elif question.began + RETRIES_S[question.asked] <= now:
                 self._ask(question)
 
-    def _take_answers(self) -> None:
-        answers = {(a.question.protocol, a.question.local): a.owner for a in self._owners.answers()}
-        if not answers:
-            return
-        for question in self._open.values():
-            connection = question.connection
-            owner = answers.get((_protocol(connection), connection.client))
-            if owner is not None:
-                self._settle(question, owner)
-
-    def _settle(self, question: _Question, owner: Owner) -> None:
-        question.settled = True
-        if owner.process is not None:
-            question.connection.process = owner.process
-            if owner.in_tree is not None:
-                self._family[owner.process.pid] = owner.in_tree
-            else:
-                self._in_family(owner.process)  # while it lives
-        elif owner.in_tree is False:
-            self._others.put(question.connection.id, value=True)
+    def _name(self, connection: Connection, process: Process, in_tree: bool | None) -> None:  # noqa: FBT001 - of `Owner`
+        connection.process = process
+        if in_tree is not None:
+            self._family[process.pid] = in_tree
+        else:
+            self._in_family(process)  # while it lives
 
     def _ask(self, question: _Question) -> None:
         question.asked += 1
@@ -116,7 +172,9 @@ class Attribution:
             return True
         if connection.process is not None:
             return self._in_family(connection.process)
-        return self.is_local(connection) and connection.id not in self._others
+        if connection.first.time_ns < self._since_ns or connection.id in self._others:
+            return False
+        return self.is_local(connection)
 
     def _in_family(self, process: Process) -> bool:
         """Whether a process is the command or descends from it; remembered, since processes end."""

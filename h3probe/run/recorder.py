@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import time
@@ -107,6 +108,9 @@ class Recorder:
         self._stream = None
 
     def _fail(self, error: OSError) -> None:
+        if self._stream is not None:
+            with contextlib.suppress(OSError):  # what is buffered still fails once more
+                self._stream.close()
         self._stream = None
         self._output.note(
             f"{self.path}: {error.strerror or error}; nothing more is written, what is there stays readable"

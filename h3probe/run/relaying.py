@@ -4,51 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from h3probe.events import SocketOwner
 from h3probe.run.attribution import Attribution, local_addresses
 from h3probe.run.end import End, Ended, Plan
 from h3probe.run.session import TICK_S, Session
 from h3probe.run.stop import Stop
 from h3probe.vantage import privileges
 from h3probe.vantage.command import Command
-from h3probe.vantage.processes import Processes
+from h3probe.vantage.owners import DirectOwners
 from h3probe.vantage.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from h3probe.engine import Engine
-    from h3probe.events import Endpoint
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
     from h3probe.vantage.relay import RelaySpec
-
-
-class DirectOwners:
-    """Answers questions about sockets at once, for a run that needs no helper: it sees its own user's processes."""
-
-    def __init__(self, root_pid: int | None) -> None:
-        self._processes = Processes(root_pid)
-        self._found: list[SocketOwner] = []
-
-    def watch(self, root_pid: int) -> None:
-        """Look at this process's tree first."""
-        self._processes.watch(root_pid)
-
-    def ask(self, protocol: int, local: Endpoint, remote: Endpoint) -> None:
-        """Look for a socket's owner."""
-        process = self._processes.owner(protocol, local, remote)
-        if process is not None:
-            self._found.append(SocketOwner(time.time_ns(), protocol, local, process))
-
-    def answers(self) -> list[SocketOwner]:
-        """Return what was found."""
-        found, self._found = self._found, []
-        return found
 
 
 def relay(

@@ -50,6 +50,11 @@ class Session:
 
     def events(self, events: Iterable[Event]) -> None:
         """Take events, in order."""
+        if self._attribution is not None:
+            events = list(events)
+            for event in events:
+                if isinstance(event, Frame):
+                    self._attribution.sniffed(event)
         for event in events:
             records = self.engine.feed(event)
             if self._attribution is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,9 @@ def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[]
         initial_keys(QUIC_V1, bytes(8))
         output.note(_announcement(plan))
         # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.
+        began_ns = 0
         if plan.command:
+            began_ns = time.time_ns()
             command = stack.enter_context(Command(plan.command, user=user, stdout=plan.stdout))
             helper.watch(command.pid)
         # The parser of hostile bytes keeps no rights: everything that needs them is open by now.
@@ -68,7 +71,7 @@ def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[]
             privileges.drop(user)
         root = command.pid if command is not None else plan.pid
         if root is not None:
-            attribution.narrow(root)
+            attribution.narrow(root, began_ns)
         ended = _Loop(plan, sniffer, helper, command, stop, session).run()
         session.events(_rest(sniffer))
         _, dropped = sniffer.statistics()

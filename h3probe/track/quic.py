@@ -68,6 +68,7 @@ class QuicConnection:
         server_scid: The server's, from its first packet that is no Retry.
         unfamiliar: The version's name when nothing of it can be decoded (gQUIC, unknown).
         gquic: The gQUIC version's name.
+        nameless: Whether only 1-RTT packets were seen, which do not say their version.
         mid_stream: Whether the first packets were missed.
         hello: The ClientHello, whole.
         server_hello: The ServerHello, whole.
@@ -113,6 +114,7 @@ class QuicConnection:
     client_scid: bytes | None = None
     server_scid: bytes | None = None
     gquic: str | None = None
+    nameless: bool = False
     mid_stream: bool = False
     hello: ClientHello | None = None
     server_hello: ServerHello | None = None
@@ -154,9 +156,9 @@ class QuicConnection:
     transport: Literal["quic"] = "quic"
 
     @property
-    def version_name(self) -> str:
-        """`v1`, `v2`, `draft-29`, a gQUIC name, or `0x…`."""
-        return self.gquic or version_name(self.version)
+    def version_name(self) -> str | None:
+        """`v1`, `v2`, `draft-29`, a gQUIC name, or `0x…`; None when no packet says it."""
+        return None if self.nameless else self.gquic or version_name(self.version)
 
     @property
     def decodable(self) -> bool:
@@ -213,6 +215,8 @@ class QuicConnection:
 
     def outcome(self, now_ns: int) -> QuicOutcome | None:
         """How the attempt ended, as far as is known at `now_ns`; None when it cannot be said."""
+        if self.nameless:
+            return "mid-stream"
         if not self.decodable:
             return "version-negotiation" if self.version_negotiation is not None else None
         if self.established and not self.mid_stream:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from h3probe.wire.packet import IcmpError, UdpDatagram
     from h3probe.wire.quic.packets import LongPacket, ShortPacket
 
+# A header of one byte, and what header protection needs: a packet number of up to 4 bytes and 16 bytes of sample.
+SHORTEST_1RTT = 21
+
 
 @dataclass(slots=True)
 class QuicFlow:
@@ -25,6 +28,11 @@ class QuicFlow:
 def flow_key(a: Endpoint, b: Endpoint) -> tuple[Endpoint, Endpoint]:
     """The same for both directions."""
     return (a, b) if a <= b else (b, a)
+
+
+def is_short_header(payload: bytes) -> bool:
+    """Whether this can be a 1-RTT packet: the form bit clear, the fixed bit set, long enough (RFC 9000, 17.3.1)."""
+    return len(payload) >= SHORTEST_1RTT and payload[0] & 0xC0 == 0x40
 
 
 def server_side(datagram: UdpDatagram) -> bool:

@@ -14,6 +14,7 @@ from h3probe.track.quic_routing import (
     QuicFlow,
     destination_id,
     flow_key,
+    is_short_header,
     long_connection,
     opens_as_client,
     quoted_connection,
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 CONNECTIONS_PER_FLOW = 32
 # Hellos that are put together at the same time: what bounds the bytes held, whatever they are.
 HANDSHAKES_LIMIT = 2_048
+HTTPS = 443
+# So many packets, both ways, that all look like 1-RTT packets are hardly anything else.
+SHORT_ENOUGH = 4
 # Initials closer together than this are one flight.
 AGAIN_NS = NS // 20
 
@@ -74,6 +78,8 @@ class QuicTracker:
         # Flows let go of lately: what still comes on them is the rest of a connection that was told.
         self._past: BoundedTable[tuple[Endpoint, Endpoint], bool] = BoundedTable(limit)
         self._attempts_evicted = 0
+        # Packets seen in each direction on ports that may carry QUIC from before the capture.
+        self._short_only: BoundedTable[tuple[Endpoint, Endpoint], list[int]] = BoundedTable(HANDSHAKES_LIMIT)
         self.unreadable = 0
 
     @property
@@ -98,7 +104,7 @@ class QuicTracker:
         flow = self._flows.get(key)
         if flow is None:
             if not looks_like_quic(datagram.payload, datagram.length):
-                return self._gquic(key, datagram)
+                return self._gquic(key, datagram) or self._under_way(key, datagram)
             flow = QuicFlow()
         mark = Mark(datagram.frame, datagram.time_ns)
         parts = [datagram.payload]
@@ -159,6 +165,29 @@ class QuicTracker:
         self._on_open(connection)
         self._remember(key, QuicFlow([connection]))
         self._say(connection, mark, f"gQUIC {connection.version_name}", outgoing=True, weight="start")
+        return True
+
+    def _under_way(self, key: tuple[Endpoint, Endpoint], datagram: UdpDatagram) -> bool:
+        """Take what looks like 1-RTT packets, both ways and to port 443, for QUIC from before the capture."""
+        payload = datagram.payload
+        if key[0].port != HTTPS != key[1].port or not is_short_header(payload) or key in self._past:
+            return False
+        seen = self._short_only.get(key) or [0, 0]
+        seen[datagram.source == key[0]] += 1
+        if min(seen) == 0 or sum(seen) < SHORT_ENOUGH:
+            self._short_only.put(key, seen)
+            return False
+        self._short_only.pop(key)
+        client, server = datagram.source, datagram.destination
+        if server.port != HTTPS:
+            client, server = server, client
+        mark = Mark(datagram.frame, datagram.time_ns)
+        connection = QuicConnection(
+            self._new_id(), client, server, 0, first=mark, last=mark, nameless=True, mid_stream=True
+        )
+        self._on_open(connection)
+        self._remember(key, QuicFlow([connection]))
+        self._say(connection, mark, "QUIC under way, by its looks", None)
         return True
 
     def _datagram(self, flow: QuicFlow, datagram: UdpDatagram, part: bytes, mark: Mark, cut: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 # Enough for a CONNECT exchange, a ClientHello of 64 KiB and a long certificate chain.
 STREAM_LIMIT = 131_072
+# Bursts of a server's bytes that are remembered, and what parts two.
+BURSTS_LIMIT = 512
+BURST_NS = NS // 20
 # A quiet connection is not an ended one: keep-alive connections wait for minutes.
 TCP_IDLE_NS = 600 * NS
 
@@ -71,9 +75,13 @@ class TcpConnection:
         fin: The first FIN and its sender.
         tls: The handshake on it, once it is known to be TLS.
         tls_at: Where TLS starts in the two streams.
+        plain: Whether it begins with something other than TLS.
+        inner: Whether TLS begins behind something else (SOCKS, STARTTLS), so that its name need not be this server's.
         tunnels: The CONNECT exchanges on it.
         client_bytes_at_ready: The client's bytes up to that moment.
         server_bytes_at_ready: The server's.
+        responses_ns: When the server sent something after that, a time for each burst, the latest ones.
+        cut: Whether a snaplen cut bytes that were needed.
         cut: Whether payload is missing that a snaplen cut or the capture lost, before the handshake was over.
         process: The client's process.
     """
@@ -96,11 +104,13 @@ class TcpConnection:
     tls: TlsProgress | None = None
     tls_at: tuple[int, int] = (0, 0)
     plain: bool = False
+    inner: bool = False
     tunnels: Tunnels | None = None
     client_stream: Stream = field(default_factory=Stream)
     server_stream: Stream = field(default_factory=Stream)
     client_bytes_at_ready: int | None = None
     server_bytes_at_ready: int | None = None
+    responses_ns: list[int] = field(default_factory=list)
     cut: bool = False
     process: Process | None = None
     settled: bool = False
@@ -207,6 +217,19 @@ class TcpConnection:
         if self.reset is not None and not self.client_stream.bytes_seen:
             return "reset"
         return "established" if self.connected is not None else None
+
+    def note_response(self, time_ns: int) -> None:
+        """The server sent something while requests could be under way."""
+        times = self.responses_ns
+        if not times or time_ns - times[-1] > BURST_NS:
+            times.append(time_ns)
+            if len(times) > BURSTS_LIMIT:
+                del times[: BURSTS_LIMIT // 2]
+
+    def responded_between(self, start_ns: int, end_ns: int) -> bool:
+        """Whether the server sent something in between."""
+        at = bisect_right(self.responses_ns, start_ns)
+        return at < len(self.responses_ns) and self.responses_ns[at] < end_ns
 
     def release(self) -> None:
         """Let go of what only further segments would need."""

@@ -199,6 +199,8 @@ class TcpTracker:
             offset = 0
         stream.bytes_seen = max(stream.bytes_seen, offset + segment.length)
         if stream.data is None:
+            if not from_client:
+                connection.note_response(mark.time_ns)
             return
         connection.cut = connection.cut or segment.length > len(segment.payload)
         self._read(connection)
@@ -221,6 +223,7 @@ class TcpTracker:
             if not connection.mid_stream:
                 return False
             connection.client, connection.server = connection.server, connection.client
+        connection.inner = not connection.mid_stream and offset > 0
         connection.client_stream, connection.server_stream = Stream(), Stream()
         connection.client_stream.restart(segment.seq)
         connection.server_stream.restart(segment.ack)

@@ -5,9 +5,8 @@ Linux tells all three apart. Elsewhere, and where the kernel does not answer, `P
 
 from __future__ import annotations
 
-import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from h3probe.vantage.processes import Processes
@@ -15,7 +14,7 @@ from h3probe.vantage.processes import Processes
 if TYPE_CHECKING:
     from h3probe.events import Endpoint, Process
     from h3probe.vantage.linux import SocketOwners
-    from h3probe.vantage.process_tree import ProcessTree
+    from h3probe.vantage.process_tree import Everyone, ProcessTree
 
 POLL_S = 0.01
 
@@ -44,10 +43,13 @@ class Owner:
     Attributes:
         process: The owner; None when it is not known.
         in_tree: Whether it belongs to the command under watch; None when that is not known.
+        missed_ns: When nobody in the tree was seen to have the socket, which may have been closed by then: a packet
+            that it sent later proves that it is somebody else's.
     """
 
     process: Process | None
     in_tree: bool | None
+    missed_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,13 @@ class Owners:
 
     def __init__(self, root_pid: int | None = None) -> None:
         self._processes = Processes()
-        self._kernel = kernel()
+        self._kernel = self._processes.kernel
         self._tree: ProcessTree | None = None
+        self._everyone: Everyone | None = None
+        if self._kernel is not None:
+            from h3probe.vantage.process_tree import Everyone  # noqa: PLC0415 - Linux only
+
+            self._everyone = Everyone()
         if root_pid is not None:
             self.watch(root_pid)
 
@@ -104,31 +111,37 @@ class Owners:
 
     def owner(self, question: Question) -> Owner | None:
         """What is known of a socket's owner; None when it is worth asking again in some milliseconds."""
-        if self._tree is None or self._kernel is None or question.remote is None:
+        if self._kernel is None or question.remote is None:
             process = self._processes.owner(question.protocol, question.local, question.remote)
             return None if process is None else Owner(process, in_tree=None)
         inode = question.inode or self._kernel.inode(question.protocol, question.local, question.remote)
         if inode is None:
             return None
-        process = self._tree.owner(inode)
-        if process is not None:
-            return Owner(process, in_tree=True)
-        # Somebody had it open all the while the tree was looked at, and nobody in the tree.
-        if self._kernel.inode(question.protocol, question.local, question.remote) == inode and self._tree.is_readable:
-            return Owner(None, in_tree=False)
+        if self._tree is None:
+            process = self._everyone.owner(inode) if self._everyone is not None else None
+            return None if process is None else Owner(process, in_tree=None)
+        return look(self._tree, self._kernel, replace(question, inode=inode))
+
+    @property
+    def family(self) -> list[int]:
+        """The processes under watch, as far as they are known."""
+        return [] if self._tree is None else self._tree.pids
+
+
+def look(tree: ProcessTree, kernel: SocketOwners, question: Question) -> Owner:
+    """Look for a socket, whose inode and peer are known, among the processes of a tree."""
+    if question.inode is None or question.remote is None:
         return Owner(None, in_tree=None)
-
-
-def kernel() -> SocketOwners | None:
-    """The kernel's table of sockets, where there is one that answers."""
-    if sys.platform != "linux":
-        return None
-    from h3probe.vantage import linux  # noqa: PLC0415 - Linux only
-
-    try:
-        return linux.SocketOwners()
-    except OSError:
-        return None
+    process = tree.owner(question.inode)
+    if process is not None:
+        return Owner(process, in_tree=True)
+    if not tree.is_readable:
+        return Owner(None, in_tree=None)
+    missed_ns = time.time_ns()
+    if kernel.inode(question.protocol, question.local, question.remote) == question.inode:
+        # Somebody had it open all the while the tree was looked at.
+        return Owner(None, in_tree=False)
+    return Owner(None, in_tree=None, missed_ns=missed_ns)
 
 
 class DirectOwners:

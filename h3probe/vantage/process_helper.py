@@ -5,8 +5,8 @@ read /proc/PID/fd), has no open file but its end of a socket pair, and answers o
 looks while the main process reads packets, so that neither waits for the other, and ends when the pair is closed.
 
 One JSON object a line. Questions: `{"id", "protocol", "local", "remote", "inode"}` (each address `["hex", port]`; the
-last two may be null) and `{"tree": pid}`; answers: `{"id", "time_ns", "pid", "name", "in_tree"}`, the last three null
-when nobody was seen within a second.
+last two may be null) and `{"tree": pid}`; answers: `{"id", "time_ns", "pid", "name", "in_tree", "missed_ns"}`, the last
+four null when nothing was found out within a second; and `{"family": [pid]}` when the tree has changed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from h3probe.events import Endpoint, Process
-from h3probe.vantage.owners import Answer, Owner, Owners, Question, kernel
+from h3probe.vantage.owners import Answer, Owner, Owners, Question, look
+from h3probe.vantage.pace import Pace
+from h3probe.vantage.processes import kernel_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     from h3probe.vantage.privileges import User
+    from h3probe.vantage.process_tree import ProcessTree
 
 _MAX_PENDING = 1024
 _MAX_LINE = 4096
@@ -61,8 +65,12 @@ class ProcessesHelper:
         self._pending: dict[int, Question] = {}
         self._asked: set[tuple[int, Endpoint]] = set()
         self._found: list[Answer] = []
-        self._kernel = kernel()
+        self._kernel = kernel_table()
+        self._tree: ProcessTree | None = None
+        self._pace = Pace(0.0)
         self.alive = True
+        if root_pid is not None:
+            self._look_oneself_at(root_pid)
 
     def fileno(self) -> int:
         """Readable when `answers` has something to give."""
@@ -71,6 +79,14 @@ class ProcessesHelper:
     def watch(self, root_pid: int) -> None:
         """Look at the tree of this process first, and all the time."""
         self._send({"tree": root_pid})
+        self._look_oneself_at(root_pid)
+
+    def _look_oneself_at(self, root_pid: int) -> None:
+        """A look at processes that this one may look at saves the way to the helper, and most sockets wait for it."""
+        if self._kernel is not None:
+            from h3probe.vantage.process_tree import ProcessTree  # noqa: PLC0415 - Linux only
+
+            self._tree = ProcessTree(root_pid)
 
     def ask(self, protocol: int, local: Endpoint, remote: Endpoint | None = None) -> None:
         """Ask who owns a socket; `answers` will say. A question that waits already is not asked twice."""
@@ -78,12 +94,26 @@ class ProcessesHelper:
             return
         # Asked for at once: the socket may be gone before the helper reads the question.
         inode = None if self._kernel is None or remote is None else self._kernel.inode(protocol, local, remote)
+        question = Question(protocol, local, remote, inode)
+        owner = self._look(question)
+        if owner.in_tree is not None:
+            self._found.append(Answer(time.time_ns(), question, owner))
+            return
         self._last += 1
-        self._pending[self._last] = Question(protocol, local, remote, inode)
+        self._pending[self._last] = question
         self._asked.add((protocol, local))
         peer = None if remote is None else (remote.host.hex(), remote.port)
         message = {"protocol": protocol, "local": (local.host.hex(), local.port), "remote": peer, "inode": inode}
         self._send({"id": self._last} | message)
+
+    def _look(self, question: Question) -> Owner:
+        nothing = Owner(None, in_tree=None)
+        if self._tree is None or self._kernel is None or question.inode is None or not self._pace.begin():
+            return nothing
+        self._receive()  # who belongs to the tree
+        owner = look(self._tree, self._kernel, question)
+        self._pace.end()
+        return owner
 
     def answers(self) -> list[Answer]:
         """What was found since the last call, without waiting; where nothing was found there is no answer."""
@@ -141,10 +171,15 @@ class ProcessesHelper:
                 self._answer(json.loads(line))
 
     def _answer(self, message: dict[str, Any]) -> None:
+        if "family" in message:
+            if self._tree is not None:
+                self._tree.adopt(message["family"])
+            return
         question = self._forget(message["id"])
         process = None if message["pid"] is None else Process(message["pid"], message["name"])
-        if process is not None or message["in_tree"] is not None:
-            self._found.append(Answer(message["time_ns"], question, Owner(process, message["in_tree"])))
+        owner = Owner(process, message["in_tree"], message["missed_ns"])
+        if owner != Owner(None, None):
+            self._found.append(Answer(message["time_ns"], question, owner))
 
     def close(self) -> None:
         """End the helper, and wait for its end."""
@@ -216,6 +251,7 @@ class _Waiting:
 
 def _serve(pair: socket.socket, owners: Owners) -> None:
     waiting: list[_Waiting] = []
+    family: list[int] = []
     buffer = b""
     while True:
         pause = owners.interval if owners.interval is not None else (_POLL_S if waiting else None)
@@ -231,6 +267,9 @@ def _serve(pair: socket.socket, owners: Owners) -> None:
                     waiting.append(_waiting(message))
         waiting = [each for each in waiting if not _is_answered(pair, owners, each)]
         owners.poll()
+        if owners.family != family:
+            family = owners.family
+            _send(pair, {"family": family})
 
 
 def _waiting(message: dict[str, Any]) -> _Waiting:
@@ -256,6 +295,11 @@ def _is_answered(pair: socket.socket, owners: Owners, waiting: _Waiting) -> bool
             return False
         owner = Owner(None, None)
     pid, name = (None, None) if owner.process is None else (owner.process.pid, owner.process.name)
-    message = {"id": waiting.number, "time_ns": time.time_ns(), "pid": pid, "name": name, "in_tree": owner.in_tree}
-    pair.sendall(json.dumps(message).encode() + b"\n")
+    message = {"id": waiting.number, "time_ns": time.time_ns(), "pid": pid, "name": name}
+    message |= {"in_tree": owner.in_tree, "missed_ns": owner.missed_ns}
+    _send(pair, message)
     return True
+
+
+def _send(pair: socket.socket, message: Mapping[str, object]) -> None:
+    pair.sendall(json.dumps(message).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""The processes under a command, and whose sockets are theirs (Linux).
+"""Whose a socket is, by its inode: among the processes under a command, or among all (Linux).
 
 A child of the command may live for milliseconds. So the tree is looked at every other millisecond while it has young
 processes in it, and what was seen stays known: a socket's inode leads to its owner even after both are gone.
@@ -24,6 +24,7 @@ YOUNG_S = 2.0
 
 YOUNG_INTERVAL_S = 0.002
 INTERVAL_S = 0.01
+SCAN_INTERVAL_S = 0.02
 
 
 class ProcessTree:
@@ -46,6 +47,12 @@ class ProcessTree:
     def pids(self) -> list[int]:
         """The processes in the tree at the last look."""
         return list(self._family)
+
+    def adopt(self, pids: Iterable[int]) -> None:
+        """Take processes into the tree: orphans whose place in it was seen by somebody else."""
+        now = time.monotonic()
+        for pid in pids:
+            self._family.setdefault(pid, now)
 
     @property
     def is_readable(self) -> bool:
@@ -94,8 +101,49 @@ class ProcessTree:
 
     def _look_at(self, pids: Iterable[int]) -> None:
         for pid in pids:
-            for inode in linux.socket_inodes(pid):
-                if inode not in self._sockets:
-                    self._sockets[inode] = Process(pid, linux.name_of(pid) or "?")
-        while len(self._sockets) > self._limit:
-            del self._sockets[next(iter(self._sockets))]
+            _remember(self._sockets, pid, self._limit)
+
+
+class Everyone:
+    """All processes of this host, and the sockets they have or had.
+
+    Args:
+        limit: Sockets remembered.
+    """
+
+    def __init__(self, *, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._known: set[int] = set()
+        self._sockets: dict[int, Process] = {}
+        self._pace = Pace(SCAN_INTERVAL_S)
+
+    def owner(self, inode: int) -> Process | None:
+        """Who has the socket with this inode open, or had it when it was last seen; None if nobody is seen.
+
+        New processes are looked at each time, the others not more often than the pace allows: None may mean that it
+        is too early to look again.
+        """
+        if inode in self._sockets:
+            return self._sockets[inode]
+        pids = set(linux.process_ids())
+        # Who has just opened a socket was often started just now.
+        self._look_at(sorted(pids - self._known, reverse=True), inode)
+        if inode not in self._sockets and self._pace.begin():
+            self._look_at(sorted(pids & self._known, reverse=True), inode)
+            self._pace.end()
+        self._known = pids
+        return self._sockets.get(inode)
+
+    def _look_at(self, pids: Iterable[int], inode: int) -> None:
+        for pid in pids:
+            _remember(self._sockets, pid, self._limit)
+            if inode in self._sockets:
+                return
+
+
+def _remember(sockets: dict[int, Process], pid: int, limit: int) -> None:
+    for inode in linux.socket_inodes(pid):
+        if inode not in sockets:
+            sockets[inode] = Process(pid, linux.name_of(pid) or "?")
+    while len(sockets) > limit:
+        del sockets[next(iter(sockets))]

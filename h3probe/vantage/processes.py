@@ -63,6 +63,9 @@ class Processes:
     Args:
         root_pid: A command under watch: its process tree is looked at first, and `poll` looks at nothing else.
         limit: Sockets remembered.
+
+    Attributes:
+        kernel: The kernel's table of sockets; None where it cannot be asked.
     """
 
     def __init__(self, root_pid: int | None = None, *, limit: int = LIMIT) -> None:
@@ -74,7 +77,7 @@ class Processes:
         self._family_looked = float("-inf")
         self._poll_pace = {kind: Pace(interval) for kind, interval in _POLL_INTERVAL_S.items()}
         self._scan_pace = {kind: Pace(_SCAN_INTERVAL_S) for kind in _KINDS.values()}
-        self._kernel = _kernel()
+        self.kernel = kernel_table()
 
     def watch(self, root_pid: int) -> None:
         """Take the tree of this process for the one under watch from now on."""
@@ -96,17 +99,17 @@ class Processes:
         found = self._best(protocol, local)
         if found is not None and now - found.seen < _FRESH_S:
             return found.process
-        if remote is not None and self._kernel is not None:
+        if remote is not None and self.kernel is not None:
             if self._root_pid is not None:
                 self._find_family(self._root_pid)
-            pid = self._kernel.pid(protocol, local, remote, first=self._family)
+            pid = self.kernel.pid(protocol, local, remote, first=self._family)
             process = None if pid is None else _process(pid)
             if process is not None:
                 self._note(protocol, local, process, connected=True)
                 return process
         self.poll()
         found = self._best(protocol, local)
-        if (found is None or found.seen < now) and (remote is None or self._kernel is None):
+        if (found is None or found.seen < now) and (remote is None or self.kernel is None):
             self._scan(_KINDS[protocol])
             found = self._best(protocol, local)
         return None if found is None else found.process
@@ -232,12 +235,16 @@ def _all_sockets(kind: str) -> Iterator[tuple[int, pconn | sconn]]:
                 continue
 
 
-def _kernel() -> SocketOwners | None:
+def kernel_table() -> SocketOwners | None:
+    """The kernel's table of sockets, where there is one that can be asked for a single socket."""
     if sys.platform != "linux":
         return None
     from h3probe.vantage import linux  # noqa: PLC0415 - Linux only
 
-    return linux.SocketOwners()
+    try:
+        return linux.SocketOwners()
+    except OSError:
+        return None
 
 
 def _process(pid: int) -> Process | None:

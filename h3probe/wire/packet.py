@@ -39,7 +39,7 @@ class UdpDatagram:
         destination: Its receiver.
         payload: What was captured of its payload.
         length: Of its payload by the UDP header, above `len(payload)` when a snaplen cut it.
-        station: The link-layer source address, where the link has one.
+        station: The link-layer source address, where the link has one and the packet comes straight from it.
     """
 
     frame: int
@@ -65,7 +65,7 @@ class TcpSegment:
         flags: The header's low flags: FIN, SYN, RST, PSH, ACK, ...
         payload: What was captured of its payload.
         length: Of its payload by the IP header, above `len(payload)` when a snaplen cut it.
-        station: The link-layer source address, where the link has one.
+        station: The link-layer source address, where the link has one and the packet comes straight from it.
     """
 
     frame: int
@@ -99,7 +99,7 @@ class IcmpError:
         destination: The same.
         quoted: Of the quoted packet: the payload behind a UDP header, or the transport's bytes from
             their first one (a TCP header).
-        station: The link-layer source address, where the link has one.
+        station: The link-layer source address, where the link has one and the packet comes straight from it.
     """
 
     frame: int
@@ -168,6 +168,8 @@ class PacketDecoder:
             if not version:
                 self.ignored += 1
                 return None
+            if station is not None and not ip.is_first_hop(version, data, offset):
+                station = None
             context = _Context(frame.number, frame.time_ns, station, 0)
             return self._network(version, data, offset, frame.length, context)
         except DecodeError:

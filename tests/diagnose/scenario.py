@@ -295,7 +295,9 @@ class Network:
         source = str(ipaddress.ip_address(packet.data[8:24] if six else packet.data[12:16]))
         station = self.stations.get(source, ROUTER_STATION)
         header = bytes(6) + station + (b"\x86\xdd" if six else b"\x08\x00")
-        return frame(number, packet.at, header + packet.data, ETHERNET)
+        data = bytearray(packet.data)
+        data[7 if six else 8] = 64 if source in self.stations else 63  # The router takes one hop off.
+        return frame(number, packet.at, header + bytes(data), ETHERNET)
 
     def explain(
         self,

@@ -86,7 +86,6 @@ def test_quic_that_names_no_host_may_be_the_origins() -> None:
     assert sentences["198.51.100.1:443"].startswith("HTTP/3")
 
 
-@pytest.mark.xfail(reason="a lone 1-RTT packet is not taken for QUIC, so nobody knows that it was there")
 def test_quic_from_before_the_capture_is_quic() -> None:
     """A capture that starts while requests go over QUIC, and sees a new TCP connection, cannot say there was none."""
     network = Network()

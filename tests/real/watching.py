@@ -12,7 +12,7 @@ from typing import Any, Self
 from .netns import Firewall
 from .parts import Lab, Ran, RealParts
 
-H3PROBE = [sys.executable, "-m", "h3probe"]
+H3PROBE = [sys.executable, "-P", "-m", "h3probe"]
 
 Record = dict[str, Any]
 

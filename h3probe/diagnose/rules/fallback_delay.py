@@ -24,6 +24,8 @@ ADVICE = (
     "QUIC alone first pays it for every new connection."
 )
 
+# What a server still sends of an earlier request when the next one's first Initial leaves.
+SETTLING_NS = NS // 5
 
 STATES = {
     "unanswered": "was not answered",
@@ -58,6 +60,9 @@ def fallback_of(story: Story, attempt: QuicConnection) -> TcpConnection | None:
         return None
     if end is None and attempt.last.time_ns < syn_ns and _long_silent(attempt, syn_ns):
         return None
+    in_use = [t for t in story.tcp if t is not tcp and t.responded_between(attempt.first.time_ns + SETTLING_NS, syn_ns)]
+    if in_use:
+        return None  # Requests went on over TCP meanwhile: nobody waited.
     newer = [q for q in story.quic if attempt.first.time_ns < q.first.time_ns <= syn_ns and _same_place(q, attempt)]
     return None if newer else tcp
 

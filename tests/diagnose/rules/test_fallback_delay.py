@@ -218,7 +218,6 @@ def test_a_version_that_nobody_can_read_explains_nothing() -> None:
     assert "Q050" in explained.sentence
 
 
-@pytest.mark.xfail(reason="when data passed over a TCP connection is not kept, so that it is not seen to be in use")
 def test_another_socket_beside_tcp_in_use_is_no_fallback() -> None:
     """A browser whose requests go on over TCP, with QUIC tried in the background, opens one more connection."""
     network = Network()

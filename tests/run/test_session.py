@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.engine import Engine
+from h3probe.events import Endpoint, Process
+from h3probe.records import SummaryRecord, TcpRecord
+from h3probe.run.attribution import Attribution
+from h3probe.run.session import Session
+from h3probe.vantage.owners import Owner
+from h3probe.vantage.synthesis import ACK, FIN
+from tests.run.test_attribution import Told
+from tests.run.traffic import CLIENT, Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from h3probe.events import Event
+    from h3probe.records import AnyRecord, Moment
+
+ROOT = 4000
+
+
+class Shown:
+    """An output that keeps everything."""
+
+    def __init__(self) -> None:
+        self.lines: list[Moment] = []
+        self.told: list[AnyRecord] = []
+        self.closed = False
+
+    def moments(self, moments: Iterable[Moment]) -> None:
+        """Keep them."""
+        self.lines += moments
+
+    def records(self, records: Iterable[AnyRecord]) -> None:
+        """Keep them."""
+        self.told += records
+
+    def note(self, text: str) -> None:
+        """Nobody listens."""
+
+    def close(self) -> None:
+        """The end."""
+        self.closed = True
+
+
+class Run:
+    """A session with owners that say what a test tells them to."""
+
+    def __init__(self) -> None:
+        self.owners = Told()
+        self.shown = Shown()
+        attribution = Attribution(self.owners, frozenset())
+        attribution.narrow(ROOT)
+        self.session = Session(Engine("lo", "live"), self.shown, attribution, None)
+
+    def types(self) -> list[str]:
+        """The types of the records told."""
+        return [record.type for record in self.shown.told]
+
+
+def conversation(traffic: Traffic) -> list[Event]:
+    """A TCP connection from its SYN to its end."""
+    return [
+        *traffic.connected(),
+        traffic.tcp(flags=FIN | ACK),
+        traffic.tcp(flags=FIN | ACK, back=True),
+        traffic.tcp(flags=ACK),
+    ]
+
+
+def test_a_line_waits_for_its_process() -> None:
+    """A line of the timeline is shown when its process is known, with it, and those after it in their order."""
+    run = Run()
+    run.session.events([Traffic().initial(), Traffic(client=Endpoint(CLIENT.host, 50001)).initial()])
+    assert run.shown.lines == []
+    run.owners.answer(Owner(Process(ROOT, "java"), in_tree=True), Endpoint(CLIENT.host, 50001))
+    run.session.tick()
+    assert run.shown.lines == []
+    run.owners.answer(Owner(Process(ROOT, "java"), in_tree=True))
+    run.session.tick()
+    assert [line.client[-5:] for line in run.shown.lines] == ["50000", "50001"]
+    assert all(line.process is not None and line.process.name == "java" for line in run.shown.lines)
+
+
+def test_a_settled_record_waits_for_its_process() -> None:
+    """A connection that is over before its owner is known is told of with its owner."""
+    run = Run()
+    run.session.events(conversation(Traffic()))
+    assert "tcp" not in run.types()
+    run.owners.answer(Owner(Process(ROOT, "java"), in_tree=True), protocol=6)
+    run.session.tick()
+    run.session.finish(dropped=0)
+    (tcp,) = [record for record in run.shown.told if isinstance(record, TcpRecord)]
+    assert tcp.process is not None
+    assert tcp.process.pid == ROOT
+
+
+def test_somebody_elses_connection_is_left_out() -> None:
+    """Neither a line nor a record tells of a connection that is not the command's."""
+    run = Run()
+    run.session.events(conversation(Traffic()))
+    run.owners.answer(Owner(None, in_tree=False), protocol=6)
+    run.session.tick()
+    run.session.finish(dropped=0)
+    assert run.types() == ["capture", "summary"]
+    assert run.shown.lines == []
+
+
+def test_the_end_tells_everything() -> None:
+    """At the end nothing is waited for: lines and records come out, the summary last, and the output is closed."""
+    run = Run()
+    run.session.events([Traffic().initial()])
+    run.session.finish(dropped=7)
+    assert [line.process for line in run.shown.lines] == [None] * len(run.shown.lines)
+    assert run.shown.lines
+    assert run.types()[0] == "capture"
+    summary = run.shown.told[-1]
+    assert isinstance(summary, SummaryRecord)
+    assert (summary.packets, summary.dropped) == (1, 7)
+    assert "quic" in run.types()
+    assert run.shown.closed

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from h3probe.errors import DecodeError
+from h3probe.events import (
+    CaRejected,
+    ClientHelloSeen,
+    ConnectionEnded,
+    Dropped,
+    Endpoint,
+    ProxyDied,
+    ProxyEvent,
+    TunnelAnswered,
+    TunnelAsked,
+)
+from h3probe.vantage.proxy_events import (
+    LONGEST_LINE,
+    LONGEST_TEXT,
+    MOST_ITEMS,
+    TYPES,
+    format_event,
+    looks_like_events,
+    parse_event,
+)
+
+V4 = Endpoint(bytes([127, 0, 0, 1]), 50000)
+V6 = Endpoint(bytes(15) + b"\x01", 8899)
+ASKED = TunnelAsked(1_700_000_000_123_456_789, "t1", "c1", V4, V6, "example.org", 443, "CONNECT")
+
+st.register_type_strategy(Endpoint, st.builds(Endpoint, st.binary(min_size=4, max_size=4), st.integers(0, 65535)))
+st.register_type_strategy(int, st.integers(0, 2**63 - 1))
+st.register_type_strategy(float, st.floats(0, 2**62))
+
+
+@given(st.one_of([st.from_type(each) for each in TYPES.values()]))
+def test_every_event_comes_back(event: ProxyEvent | Dropped) -> None:
+    """Whatever an event holds, the line made of it is one line, and read again it is the same event."""
+    line = format_event(event)
+    assert "\n" not in line
+    assert parse_event(line) == event
+    assert parse_event(line.encode()) == event
+
+
+def test_every_event_of_the_proxy_has_a_type() -> None:
+    """No event that the proxy can report is missing from the table."""
+    assert set(typing.get_args(ProxyEvent)) | {Dropped} == set(TYPES.values())
+
+
+def test_what_a_line_looks_like() -> None:
+    """The spelling that docs/proxy.md promises."""
+    hello = ClientHelloSeen(1, "c1", V4, V6, "udp", None, None, ("h3",), "q13", dcid=b"\xab\xcd")
+    assert json.loads(format_event(hello)) == {
+        "type": "client_hello",
+        "time_ns": 1,
+        "connection": "c1",
+        "client": "127.0.0.1:50000",
+        "proxy": "[::1]:8899",
+        "transport": "udp",
+        "tunnel": None,
+        "sni": None,
+        "alpn": ["h3"],
+        "ja4": "q13",
+        "ech": False,
+        "quic_version": None,
+        "dcid": "abcd",
+        "scid": None,
+    }
+
+
+def test_a_field_with_a_default_may_be_missing_and_an_unknown_one_is_ignored() -> None:
+    """A line of an older or a newer h3probe can be read."""
+    line = {"type": "tunnel_answered", "time_ns": 1, "id": "t1", "status": 200, "seconds": 1, "by": "proxy", "new": {}}
+    assert parse_event(json.dumps(line)) == TunnelAnswered(1, "t1", 200, 1.0, "proxy")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("time_ns", -1),
+        ("time_ns", 1.5),
+        ("time_ns", True),
+        ("time_ns", "1"),
+        ("time_ns", 2**63),
+        ("time_ns", None),
+        ("client", "localhost:1"),
+        ("client", "127.0.0.1"),
+        ("client", "127.0.0.1:65536"),
+        ("client", "999.0.0.1:1"),
+        ("client", "[::g]:1"),
+        ("client", "[127.0.0.1:1"),
+        ("client", ["127.0.0.1", 1]),
+        ("host", 1),
+        ("host", "x" * (LONGEST_TEXT + 1)),
+        ("method", "GET"),
+        ("method", ["CONNECT"]),
+        ("type", "frame"),
+        ("type", ["tunnel_asked"]),
+    ],
+)
+def test_a_field_of_another_kind_is_refused(field: str, value: object) -> None:
+    """One wrong field makes the line no event, by the one error that a reader has to expect."""
+    line = json.loads(format_event(ASKED)) | {field: value}
+    with pytest.raises(DecodeError):
+        parse_event(json.dumps(line))
+
+
+@pytest.mark.parametrize("field", ["type", "time_ns", "client", "method"])
+def test_a_missing_field_is_refused(field: str) -> None:
+    """A field without a default must be there."""
+    line = json.loads(format_event(ASKED))
+    del line[field]
+    with pytest.raises(DecodeError):
+        parse_event(json.dumps(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'"tunnel_asked"',
+        b"{",
+        b"\xff\xfe",
+        b'{"type":"proxy_died","time_ns":1,"exit_status":NaN}',
+        b'{"type":"proxy_died","time_ns":1,"exit_status":' + b"9" * 5000 + b"}",
+        b"[" * 200_000,
+        b" " * (LONGEST_LINE + 1),
+    ],
+)
+def test_no_event_at_all(line: bytes) -> None:
+    """What is no line of JSON, or too long a one, is refused by the same error."""
+    with pytest.raises(DecodeError):
+        parse_event(line)
+
+
+def test_a_list_is_bounded() -> None:
+    """A list longer than any the proxy writes is refused."""
+    line = json.loads(format_event(ProxyDied(1, 0))) | {"last_words": ["x"] * (MOST_ITEMS + 1)}
+    with pytest.raises(DecodeError):
+        parse_event(json.dumps(line))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes(data: bytes) -> None:
+    """Any bytes are an event or raise the typed error, nothing else."""
+    try:
+        parse_event(data)
+    except DecodeError:
+        return
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(sorted(TYPES)), st.data())
+def test_any_values(name: str, data: st.DataObject) -> None:
+    """Any JSON in the place of any field is an event or raises the typed error, nothing else."""
+    names = [field.name for field in dataclasses.fields(TYPES[name])]
+    line = {"type": name} | {each: data.draw(JSON) for each in names}
+    try:
+        parse_event(json.dumps(line))
+    except DecodeError:
+        return
+
+
+def test_bytes_that_are_no_text() -> None:
+    """A byte that mitmproxy could not read as text is written as an escape, since JSON in UTF-8 cannot carry it."""
+    event = CaRejected(1, "c1", V4, "caf\udce9", "tcp", None)
+    parsed = parse_event(format_event(event).encode())
+    assert parsed == dataclasses.replace(event, host="caf\\xe9")
+
+
+def test_recognised_by_its_start() -> None:
+    """A file of events is told from a capture and from other JSON by its first line."""
+    ended = ConnectionEnded(1, "c1", V4, V6, "tcp", None, 1, 2, 0.5, "client")
+    assert looks_like_events(format_event(ended).encode())
+    assert not looks_like_events(b'{"type":"capture","schema":"1"}\n')
+    assert not looks_like_events(b"\xd4\xc3\xb2\xa1")
+    assert not looks_like_events(b"")
