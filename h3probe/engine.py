@@ -11,12 +11,11 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from h3probe import __version__
-from h3probe.diagnose.race import find_races
+from h3probe.diagnose.conclusion import conclude
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.story import tell_stories
-from h3probe.diagnose.verdict import client_text, deserves_verdict, sentence
-from h3probe.diagnose.words import is_dns
+from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
@@ -30,6 +29,7 @@ from h3probe.wire.link import link_type_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from h3probe.diagnose.conclusion import Conclusion
     from h3probe.diagnose.rule import Finding
     from h3probe.diagnose.story import Story
     from h3probe.events import Event
@@ -135,7 +135,7 @@ class Engine:
             self._conclude_at_ns = now_ns + CONCLUDE_NS
             for story in self.stories():
                 if story.settled:
-                    records += self._counted(self._conclusions(story))
+                    records += self._counted(self._conclusions(conclude(story)))
         return records
 
     def connection(self, connection_id: str | None) -> Connection | None:
@@ -214,7 +214,7 @@ class Engine:
         return records
 
     def stories(self) -> list[Story]:
-        """Return the stories of all connections kept, with their races found."""
+        """Return the stories of all connections kept."""
         connections = [c for c in self._kept if self.filters.connection(c)]
         names = {}
         for connection in connections:
@@ -228,7 +228,6 @@ class Engine:
         told = tell_stories(connections, self.tracker.clock, names, self.tracker.hosts.identity, others)
         stories = [story for story in told if self.filters.story(story)]
         for story in stories:
-            story.races = find_races(story)
             clients = {c.client.host for c in story.connections}
             story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
         return stories
@@ -242,19 +241,21 @@ class Engine:
             if connection.id in told:
                 records += self._builder.connection(connection)
         for number, story in enumerate(stories, 1):
-            records += self._conclusions(story)
-            if deserves_verdict(story):
-                verdicts.append(self._verdict(story, number))
+            conclusion = conclude(story)
+            records += self._conclusions(conclusion)
+            if conclusion.sentence is not None:
+                verdicts.append(self._verdict(conclusion, conclusion.sentence, number))
         facts = self._facts(truncated=truncated)
         for rule in CATALOGUE.values():
             if rule.check_capture is not None:
                 records += [self._finding_record(finding, None) for finding in rule.check_capture(facts)]
         return records + verdicts + self._nothing_sent(stories)
 
-    def _conclusions(self, story: Story) -> list[AnyRecord]:
+    def _conclusions(self, conclusion: Conclusion) -> list[AnyRecord]:
         """The races and findings of a story that were not told yet."""
-        races = [race for race in story.races if self._first_time(("race", race.quic.id, race.tcp.id))]
-        findings = [finding for finding in self._findings(story) if self._first_time(finding.key)]
+        story = conclusion.story
+        races = [race for race in conclusion.races if self._first_time(("race", race.quic.id, race.tcp.id))]
+        findings = [finding for finding in conclusion.findings if self._first_time(finding.key)]
         return [
             *(self._builder.race(story, race) for race in races),
             *(self._finding_record(finding, story) for finding in findings),
@@ -266,25 +267,21 @@ class Engine:
         self._told.add(key)
         return True
 
-    def _findings(self, story: Story) -> list[Finding]:
-        if story.relayed or (story.quic and all(is_dns(q) for q in story.quic)):
-            return []
-        return [found for rule in CATALOGUE.values() if rule.check is not None for found in rule.check(story)]
-
     def _finding_record(self, finding: Finding, story: Story | None) -> AnyRecord:
         self._problem = self._problem or finding.severity == "problem"
         return self._builder.finding(finding, story, next(self._finding_ids))
 
-    def _verdict(self, story: Story, number: int) -> AnyRecord:
+    def _verdict(self, conclusion: Conclusion, sentence: str, number: int) -> AnyRecord:
+        clock, story = self.tracker.clock, conclusion.story
         return VerdictRecord(
             id=f"verdict-{number}",
-            at=self.tracker.clock.at(self.tracker.clock.now_ns),
-            time=self.tracker.clock.rfc3339(self.tracker.clock.now_ns),
+            at=clock.at(clock.now_ns),
+            time=clock.rfc3339(clock.now_ns),
             origin=story.label,
             client=client_text(story),
             versions=None,
-            sentence=sentence(story),
-            rules=list(dict.fromkeys(finding.rule for finding in self._findings(story))),
+            sentence=sentence,
+            rules=conclusion.rules,
         )
 
     def _nothing_sent(self, stories: list[Story]) -> list[AnyRecord]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,23 +64,26 @@ def _refused_twin(tcp: TcpConnection, quic: QuicConnection) -> bool:
 
 def find_races(story: Story) -> list[Race]:
     """Find a story's races: one for each time that the client set out, not one per pair of addresses."""
-    pairs = [(q, t) for q in story.quic for t in story.tcp if _in_one_race(story, q, t)]
-    races: list[Race] = []
-    while pairs:
-        quics, tcps = [pairs[0][0]], [pairs[0][1]]
-        grew = True
-        while grew:
-            grew = False
-            for quic, tcp in pairs:
-                if (quic in quics) != (tcp in tcps):
-                    grew = True
-                    if quic not in quics:
-                        quics.append(quic)
-                    if tcp not in tcps:
-                        tcps.append(tcp)
-        pairs = [(q, t) for q, t in pairs if q not in quics]
-        races.append(_race(story, max(quics, key=_quic_merit), max(tcps, key=_tcp_merit)))
-    return races
+    opening = sorted((t for t in story.tcp if t.syn is not None), key=syn_ns)
+    races: list[tuple[list[QuicConnection], list[TcpConnection]]] = []
+    for quic in sorted(story.quic, key=lambda q: q.first.time_ns):
+        near = opening[bisect_left(opening, quic.first.time_ns - story.head_start_ns, key=syn_ns) :]
+        near = near[: bisect_right(near, quic.first.time_ns + story.head_start_ns, key=syn_ns)]
+        rivals = [tcp for tcp in near if _in_one_race(story, quic, tcp)]
+        if not rivals:
+            continue
+        if races and any(tcp is known for tcp in rivals for known in races[-1][1]):
+            # Another address of the same name, tried in the same race.
+            races[-1][0].append(quic)
+            races[-1][1].extend(tcp for tcp in rivals if not any(tcp is known for known in races[-1][1]))
+        else:
+            races.append(([quic], rivals))
+    return [_race(story, max(quics, key=_quic_merit), max(tcps, key=_tcp_merit)) for quics, tcps in races]
+
+
+def syn_ns(tcp: TcpConnection) -> int:
+    """When a TCP attempt began."""
+    return (tcp.syn or tcp.first).time_ns
 
 
 def _quic_merit(quic: QuicConnection) -> tuple[bool, bool, bool, int]:
@@ -91,7 +95,6 @@ def _tcp_merit(tcp: TcpConnection) -> tuple[bool, bool, bool, int]:
 
 
 def _race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Race:
-    syn_ns = (tcp.syn or tcp.first).time_ns
     first: Transport | None = None
     margin = None
     if quic.ready is not None and tcp.ready is not None:
@@ -103,7 +106,7 @@ def _race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Race:
     return Race(
         quic=quic,
         tcp=tcp,
-        head_start=(syn_ns - quic.first.time_ns) / NS,
+        head_start=(syn_ns(tcp) - quic.first.time_ns) / NS,
         first_ready=first,
         ready_margin=margin,
         carried=carried,

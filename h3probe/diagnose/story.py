@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import HEAD_START_S, recognise
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 ECH_PUBLIC_NAMES = frozenset({"cloudflare-ech.com"})
 # A story that shows nothing for this long is over, live; longer than any wait of a client between two attempts.
 REST_NS = 60 * NS
+# What is looked at at once of a story, and what of it goes along into the next part.
+CHAPTER_LENGTH = 256
+CARRIED_OVER = 32
 FAILED = frozenset({"unanswered", "refused", "stalled", "closed", "version-negotiation"})
 
 
@@ -48,6 +51,7 @@ class Story:
         one_sided: Whether no packet at all to this client is in the capture, so that silence proves little.
         other_ports: Where else QUIC for the same name went, as it does after an Alt-Svc record.
         host_quic: All QUIC that left the client's host, to whatever origin.
+        software: The client software, from the first attempt that gives it away.
         proxied: Whether the client's host asked a proxy for the origin as well, in another story.
     """
 
@@ -65,6 +69,7 @@ class Story:
     other_ports: list[int] = field(default_factory=list)
     host_quic: list[QuicConnection] = field(default_factory=list)
     proxied: bool = False
+    software: Client | None = None
 
     @property
     def label(self) -> str:
@@ -98,19 +103,9 @@ class Story:
         return self.clock.now_ns
 
     @property
-    def software(self) -> Client | None:
-        """The client software, from the first attempt that gives it away."""
-        for connection in self.connections:
-            client = recognise(connection)
-            if client is not None:
-                return client
-        return None
-
-    @property
     def head_start_ns(self) -> int:
         """How far apart the two sides of a race may leave."""
-        software = self.software
-        return round((software.head_start if software is not None else HEAD_START_S) * NS)
+        return round((self.software.head_start if self.software is not None else HEAD_START_S) * NS)
 
     def failed(self, attempt: QuicConnection) -> bool:
         """Whether a QUIC attempt is known to have failed."""
@@ -273,8 +268,33 @@ def tell_stories(
         else:
             story.host_quic = quic_of_host.get(story.host, [])
         story.other_ports = _other_ports(story)
+        story.software = next((c for c in map(recognise, story.connections) if c is not None), None)
     stories.sort(key=lambda s: s.begins_ns)
     return stories
+
+
+def chapters(story: Story) -> list[Story]:
+    """Split a story of very many attempts into consecutive parts, so that looking at it stays linear in its length.
+
+    A part takes along the TCP connections that were still open when it began, the latest ones.
+    """
+    if len(story.quic) + len(story.tcp) + len(story.tunnels) <= CHAPTER_LENGTH:
+        return [story]
+    attempts: list[Connection] = [*story.quic, *story.tcp]
+    attempts.sort(key=lambda c: c.first.time_ns)
+    parts: list[Story] = []
+    for start in range(0, len(attempts), CHAPTER_LENGTH):
+        part = attempts[start : start + CHAPTER_LENGTH]
+        begins_ns = part[0].first.time_ns
+        carried = [t for t in parts[-1].tcp if t.ended is None or t.ended[0].time_ns > begins_ns] if parts else []
+        tcp = [*carried[-CARRIED_OVER:], *(c for c in part if c.transport == "tcp")]
+        parts.append(replace(story, quic=[c for c in part if c.transport == "quic"], tcp=tcp, tunnels=[]))
+    asked = story.tunnels
+    parts += [
+        replace(story, quic=[], tcp=[], tunnels=asked[start : start + CHAPTER_LENGTH])
+        for start in range(0, len(asked), CHAPTER_LENGTH)
+    ]
+    return parts
 
 
 def _other_ports(story: Story) -> list[int]:

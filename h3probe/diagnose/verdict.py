@@ -53,9 +53,9 @@ def sentence(story: Story) -> str:
     quic = [q for q in story.quic if q.established and not q.mid_stream]
     tcp = [t for t in story.tcp if t.ready is not None]
     if story.races and (quic or tcp):
-        return _raced(story, story.races[0]) + _later_wait(story)
+        return _raced(story, story.races[0]) + _then(story)
     if quic and tcp:
-        return _both(quic[0], tcp[0]) + _later_wait(story)
+        return _both(quic[0], tcp[0]) + _then(story)
     if quic:
         return _quic_alone(story, quic[0])
     if tcp:
@@ -73,15 +73,21 @@ def _waits(story: Story) -> list[tuple[QuicConnection, float]]:
     ]
 
 
-def _later_wait(story: Story) -> str:
+def later_wait(story: Story) -> tuple[float, str] | None:
+    """Return the longest wait for QUIC before a fallback, in seconds, and a sentence about it."""
     waits = _waits(story)
     if not waits:
-        return ""
+        return None
     attempt, wait = max(waits, key=lambda w: w[1])
     before = [q for q in story.quic if q.established and q.server == attempt.server and q.first < attempt.first]
     what = "for QUIC, which had worked before," if before else "for QUIC"
     which = "The first request" if attempt.first.time_ns == story.begins_ns else "A later request"
-    return f" {which} waited {seconds(wait)} {what} before it fell back to TCP: {_why(story, attempt)}."
+    return wait, f" {which} waited {seconds(wait)} {what} before it fell back to TCP: {_why(story, attempt)}."
+
+
+def _then(story: Story) -> str:
+    wait = later_wait(story)
+    return "" if wait is None else wait[1]
 
 
 def _quic_name(attempt: QuicConnection) -> str:
