@@ -107,11 +107,10 @@ class Engine:
             return []
         self._announced = True
         clock = self.tracker.clock
-        start = clock.start_ns or 0
         record = CaptureRecord(
             id="capture-1",
             at=0.0,
-            time=clock.rfc3339(start),
+            time=None if clock.start_ns is None else clock.rfc3339(clock.start_ns),
             schema=self._builder.schema,
             h3probe=__version__,
             source=self.source,
@@ -276,7 +275,7 @@ class Engine:
         return VerdictRecord(
             id=f"verdict-{number}",
             at=clock.at(clock.now_ns),
-            time=clock.rfc3339(clock.now_ns),
+            time=clock.time(),
             origin=story.label,
             client=client_text(story),
             versions=None,
@@ -297,7 +296,7 @@ class Engine:
             VerdictRecord(
                 id=f"verdict-{number}",
                 at=clock.at(clock.now_ns),
-                time=clock.rfc3339(clock.now_ns),
+                time=clock.time(),
                 origin=origin,
                 client="any",
                 versions=None,
@@ -326,7 +325,7 @@ class Engine:
         return SummaryRecord(
             id="summary-1",
             at=clock.at(clock.now_ns),
-            time=clock.rfc3339(clock.now_ns),
+            time=clock.time(),
             packets=tracker.packets,
             link_types=[link_type_name(n) for n in sorted(tracker.decoder.link_types)],
             truncated=truncated,

@@ -195,12 +195,11 @@ class RecordBuilder:
 
     def finding(self, finding: Finding, story: Story | None, number: int) -> FindingRecord:
         """The record of a finding."""
-        start_ns = self.clock.start_ns or 0
-        began_ns = min((mark.time_ns for mark, _ in finding.evidence), default=start_ns)
+        began_ns = min((mark.time_ns for mark, _ in finding.evidence), default=self.clock.start_ns)
         return FindingRecord(
             id=f"finding-{number}",
-            at=self.clock.at(began_ns),
-            time=self.clock.rfc3339(began_ns),
+            at=0.0 if began_ns is None else self.clock.at(began_ns),
+            time=None if began_ns is None else self.clock.rfc3339(began_ns),
             rule=finding.rule,
             severity=finding.severity,
             origin=story.label if story is not None else None,

@@ -53,7 +53,7 @@ class Record:
 
     id: Annotated[str, "unique in this output; other records refer to it"]
     at: Annotated[float, "seconds since the first packet"]
-    time: Annotated[str, "the same moment, RFC 3339 with nanoseconds, UTC"]
+    time: Annotated[str | None, "the same moment, RFC 3339 with nanoseconds, UTC; null where there was no packet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class QuicRecord(Record):
     ja4: Annotated[str | None, "JA4 client fingerprint"]
     history: Annotated[
         str,
-        "packets in order: Initial, Handshake, Zero-RTT, Retry, Close, (client or server) hello S, "
-        "Unknown version; capitals from the client",
+        "packets in order: I Initial, S hello, H Handshake, Z 0-RTT, R Retry, C CONNECTION_CLOSE, O 1-RTT, "
+        "U Version Negotiation or unknown version; capitals from the client; the first 100",
     ]
     outcome: Annotated[QuicOutcome | None, "how the attempt ended; null when the capture ends before it did"]
     close: Annotated[Close | None, "the first CONNECTION_CLOSE that could be read"]

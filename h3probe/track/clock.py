@@ -45,6 +45,10 @@ class Clock:
         """Seconds since the first packet, or None for None."""
         return None if time_ns is None else self.at(time_ns)
 
+    def time(self) -> str | None:
+        """The latest time, RFC 3339; None before the first packet."""
+        return None if self.start_ns is None else self.rfc3339(self.now_ns)
+
     @staticmethod
     def rfc3339(time_ns: int) -> str:
         """RFC 3339 in UTC with nanoseconds; a time outside the years 1-9999 is given as its limit."""
