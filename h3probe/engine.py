@@ -14,7 +14,7 @@ from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
-from h3probe.diagnose.story import tell_stories
+from h3probe.diagnose.story import add_proxy_facts, tell_stories
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
 from h3probe.filters import Filters
@@ -99,6 +99,8 @@ class Engine:
                 self.dropped[event.reason] += event.count
             case Unreadable():
                 self.unreadable.append(event.reason)
+            case _:
+                self.tracker.feed_proxy(event)
         return self._collect(self.tracker.take())
 
     def announce(self) -> list[AnyRecord]:
@@ -228,6 +230,7 @@ class Engine:
         stories = [story for story in told if self.filters.story(story)]
         for story in stories:
             clients = {c.client.host for c in story.connections}
+            add_proxy_facts(story, self.tracker.proxy.facts, self.tracker.names)
             story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
         return stories
 
@@ -278,7 +281,7 @@ class Engine:
             time=clock.time(),
             origin=story.label,
             client=client_text(story),
-            versions=None,
+            versions=story.versions,
             sentence=sentence,
             rules=conclusion.rules,
         )

@@ -6,14 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import guess_name
+from h3probe.diagnose.story import origin_of_url
 from h3probe.events import Endpoint
 from h3probe.records import (
     SCHEMA_VERSION,
+    AltService,
+    AltSvcRecord,
     AnyRecord,
     Close,
     DnsRecord,
     Evidence,
+    ExchangeRecord,
     FindingRecord,
+    HttpVersion,
     IcmpRecord,
     QuicRecord,
     RaceRecord,
@@ -21,19 +26,25 @@ from h3probe.records import (
     TunnelRecord,
 )
 from h3probe.text import clean
+from h3probe.track.clock import NS
 from h3probe.track.timeline import process_info
+from h3probe.wire.altsvc import parse as parse_alt_svc
 from h3probe.wire.quic.errors import error_name
 
 if TYPE_CHECKING:
     from h3probe.diagnose.race import Race
     from h3probe.diagnose.rule import Finding
     from h3probe.diagnose.story import Story
+    from h3probe.events import AltSvcSeen
     from h3probe.track.clock import Clock
     from h3probe.track.names import DnsSighting
+    from h3probe.track.proxied import ExchangeSighting
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tracker import Connection, IcmpSighting
     from h3probe.track.tunnel import Tunnel
+
+VERSIONS: dict[str, HttpVersion] = {"HTTP/1.1": "HTTP/1.1", "HTTP/2": "HTTP/2", "HTTP/3": "HTTP/3"}
 
 
 def _hex(data: bytes | None) -> str | None:
@@ -49,6 +60,8 @@ class RecordBuilder:
     _icmp: int = 0
     _dns: int = 0
     _races: int = 0
+    _exchanges: int = 0
+    _alt_svc: int = 0
 
     def connection(self, connection: Connection) -> list[AnyRecord]:
         """The record of a connection, and those of the tunnels asked for on it."""
@@ -169,6 +182,42 @@ class RecordBuilder:
             hints=[Endpoint(hint, 0).address for hint in hints],
             ech=binding.ech,
             frame=mark.frame,
+        )
+
+    def exchange(self, sighting: ExchangeSighting) -> ExchangeRecord:
+        """The record of a request and its response."""
+        self._exchanges += 1
+        seen = sighting.exchange
+        return ExchangeRecord(
+            id=f"exchange-{self._exchanges}",
+            at=self.clock.at(seen.time_ns),
+            time=self.clock.rfc3339(seen.time_ns),
+            origin=origin_of_url(seen.origin),
+            method=clean(seen.method, 32),
+            url=clean(seen.url, 2048),
+            status=seen.status,
+            version=VERSIONS.get(seen.version),
+            known_from="proxy",
+            connection=sighting.connection,
+            took=(seen.ended_ns - seen.time_ns) / NS,
+        )
+
+    def alt_svc(self, seen: AltSvcSeen) -> AltSvcRecord:
+        """The record of Alt-Svc lines."""
+        self._alt_svc += 1
+        parsed = parse_alt_svc(seen.lines)
+        services = [
+            AltService(clean(a.protocol, 64), clean(a.host, 255), a.port, a.max_age, a.persist)
+            for a in parsed.alternatives
+        ]
+        return AltSvcRecord(
+            id=f"alt-svc-{self._alt_svc}",
+            at=self.clock.at(seen.time_ns),
+            time=self.clock.rfc3339(seen.time_ns),
+            origin=origin_of_url(seen.origin),
+            value=clean(", ".join(seen.lines), 4096),
+            services=services,
+            seen_at="proxy",
         )
 
     def race(self, story: Story, race: Race) -> RaceRecord:

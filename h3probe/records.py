@@ -17,6 +17,7 @@ TcpOutcome = Literal["established", "unanswered", "refused", "reset", "mid-strea
 Transport = Literal["quic", "tcp"]
 Side = Literal["client", "server"]
 KnownFrom = Literal["proxy", "client-log", "decrypted", "inferred"]
+HttpVersion = Literal["HTTP/1.1", "HTTP/2", "HTTP/3"]
 Severity = Literal["problem", "notice", "info"]
 
 
@@ -197,7 +198,7 @@ class ExchangeRecord(Record):
     method: Annotated[str | None, "request method"]
     url: Annotated[str | None, "without user information"]
     status: Annotated[int | None, "response status"]
-    version: Annotated[Literal["HTTP/1.1", "HTTP/2", "HTTP/3"] | None, "what carried it"]
+    version: Annotated[HttpVersion | None, "what carried it"]
     known_from: Annotated[KnownFrom, "where that is known from"]
     connection: Annotated[str | None, "id of the quic or tcp record"]
     took: Annotated[float | None, "seconds"]

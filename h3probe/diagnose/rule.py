@@ -123,7 +123,10 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
     ):
         return "notice"
     # What was ready only before, and is closed, carried nothing for this attempt's request.
-    if any(t.mid_stream or (t.ready is not None and t.ready > attempt.first) for t in story.tcp) or worked:
+    if (
+        any(t.mid_stream or (t.ready is not None and t.ready.time_ns > attempt.first.time_ns) for t in story.tcp)
+        or worked
+    ):
         return "notice"
     return "notice" if story.one_sided and attempt.client_close is None else "problem"
 

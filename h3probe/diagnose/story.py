@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
     from h3probe.diagnose.clients import Client
     from h3probe.diagnose.race import Race
-    from h3probe.events import Endpoint, Process
+    from h3probe.events import AltSvcSeen, CaRejected, Endpoint, Exchange, Process, UpstreamTrouble
     from h3probe.track.clock import Clock
+    from h3probe.track.names import DnsSighting, Names
+    from h3probe.track.proxied import ProxyFacts
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tracker import Connection
@@ -52,6 +55,11 @@ class Story:
         other_ports: Where else QUIC for the same name went, as it does after an Alt-Svc record.
         host_quic: All QUIC that left the client's host, to whatever origin.
         software: The client software, from the first attempt that gives it away.
+        exchanges: Requests and responses that the proxy saw.
+        alt_svc: Alt-Svc lines of the origin that it saw.
+        rejected: Times that the client refused the proxy's certificate.
+        trouble: What a proxy behind the one asked did not do.
+        binding: What DNS says of the origin's services.
         proxied: Whether the client's host asked a proxy for the origin as well, in another story.
     """
 
@@ -70,6 +78,22 @@ class Story:
     host_quic: list[QuicConnection] = field(default_factory=list)
     proxied: bool = False
     software: Client | None = None
+    exchanges: list[Exchange] = field(default_factory=list)
+    alt_svc: list[AltSvcSeen] = field(default_factory=list)
+    rejected: list[CaRejected] = field(default_factory=list)
+    trouble: list[UpstreamTrouble] = field(default_factory=list)
+    binding: DnsSighting | None = None
+
+    @property
+    def versions(self) -> dict[str, int] | None:
+        """Exchanges per HTTP version, where a vantage point saw them; None where none did."""
+        counts = Counter(e.version for e in self.exchanges if e.status is not None)
+        return dict(sorted(counts.items())) or None
+
+    @property
+    def intercepted(self) -> bool:
+        """Whether TLS was terminated to see its exchanges."""
+        return any(e.intercepted for e in self.exchanges)
 
     @property
     def label(self) -> str:
@@ -271,6 +295,23 @@ def tell_stories(
         story.software = next((c for c in map(recognise, story.connections) if c is not None), None)
     stories.sort(key=lambda s: s.begins_ns)
     return stories
+
+
+def origin_of_url(origin: str) -> str:
+    """`https://host:port` as `host:port`."""
+    return clean(origin.partition("://")[2] or origin, 300).lower()
+
+
+def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
+    """Give a story what the proxy and DNS say about it."""
+    ends = {connection.client for connection in story.connections}
+    ids = {connection.id for connection in story.connections}
+    story.exchanges = [s.exchange for s in facts.exchanges if s.exchange.client in ends]
+    story.rejected = [r for r in facts.rejected if r.client in ends]
+    story.trouble = [t for connection, t in facts.trouble if connection in ids]
+    story.alt_svc = [a for a in facts.alt_svc if a.client in ends]
+    if story.origin is not None:
+        story.binding = names.binding(story.origin.rpartition(":")[0])
 
 
 def chapters(story: Story) -> list[Story]:

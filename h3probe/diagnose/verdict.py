@@ -79,9 +79,10 @@ def later_wait(story: Story) -> tuple[float, str] | None:
     if not waits:
         return None
     attempt, wait = max(waits, key=lambda w: w[1])
-    before = [q for q in story.quic if q.established and q.server == attempt.server and q.first < attempt.first]
+    began_ns = attempt.first.time_ns
+    before = [q for q in story.quic if q.established and q.server == attempt.server and q.first.time_ns < began_ns]
     what = "for QUIC, which had worked before," if before else "for QUIC"
-    which = "The first request" if attempt.first.time_ns == story.begins_ns else "A later request"
+    which = "The first request" if began_ns == story.begins_ns else "A later request"
     return wait, f" {which} waited {seconds(wait)} {what} before it fell back to TCP: {_why(story, attempt)}."
 
 

@@ -9,9 +9,9 @@ class Mark(NamedTuple):
     """Where and when.
 
     Attributes:
-        frame: Frame number from 1.
+        frame: Frame number from 1; None where no packet shows it, but the proxy's report does.
         time_ns: Nanoseconds since the epoch.
     """
 
-    frame: int
+    frame: int | None
     time_ns: int

@@ -69,6 +69,7 @@ class QuicConnection:
         unfamiliar: The version's name when nothing of it can be decoded (gQUIC, unknown).
         gquic: The gQUIC version's name.
         nameless: Whether only 1-RTT packets were seen, which do not say their version.
+        exchanged: Whether the proxy saw an exchange on it.
         mid_stream: Whether the first packets were missed.
         hello: The ClientHello, whole.
         server_hello: The ServerHello, whole.
@@ -115,6 +116,7 @@ class QuicConnection:
     server_scid: bytes | None = None
     gquic: str | None = None
     nameless: bool = False
+    exchanged: bool = False
     mid_stream: bool = False
     hello: ClientHello | None = None
     server_hello: ServerHello | None = None
@@ -215,6 +217,8 @@ class QuicConnection:
 
     def outcome(self, now_ns: int) -> QuicOutcome | None:
         """How the attempt ended, as far as is known at `now_ns`; None when it cannot be said."""
+        if self.exchanged:
+            return "established"
         if self.nameless:
             return "mid-stream"
         if not self.decodable:

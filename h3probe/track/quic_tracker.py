@@ -87,6 +87,28 @@ class QuicTracker:
         """How many flows, and earlier attempts of a flow, had to leave."""
         return self._flows.evicted + self._attempts_evicted + self._unread
 
+    def find(self, client: Endpoint, server: Endpoint) -> QuicConnection | None:
+        """Return the latest connection between two endpoints."""
+        flow = self._flows.get(flow_key(client, server))
+        return flow.connections[-1] if flow is not None and flow.connections else None
+
+    def accept(self, reported: QuicConnection) -> QuicConnection:
+        """Take a connection that the proxy reports; return the one that packets have shown where it is the same."""
+        flow = self._flows.get(flow_key(reported.client, reported.server))
+        if flow is not None:
+            for known in flow.connections:
+                if known.dcid == reported.dcid:
+                    return known
+        flow = flow or QuicFlow()
+        flow.connections.append(reported)
+        self._on_open(reported)
+        self._remember(flow_key(reported.client, reported.server), flow)
+        return reported
+
+    def next_id(self) -> str:
+        """Return the id of the next connection."""
+        return self._new_id()
+
     def forget(self, connection: QuicConnection) -> None:
         """Let go of a settled connection."""
         key = flow_key(connection.client, connection.server)

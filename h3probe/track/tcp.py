@@ -118,6 +118,11 @@ class TcpConnection:
     transport: Literal["tcp"] = "tcp"
 
     @property
+    def reported(self) -> bool:
+        """Whether only the proxy's report shows it so far."""
+        return self.first.frame is None
+
+    @property
     def is_read(self) -> bool:
         """Whether its bytes are still put together."""
         return self.client_stream.data is not None or self.server_stream.data is not None
@@ -199,6 +204,8 @@ class TcpConnection:
 
     def outcome(self, now_ns: int) -> TcpOutcome | None:
         """How the attempt ended, as far as is known at `now_ns`; None when it cannot be said."""
+        if self.reported:
+            return "established"  # The proxy had it.
         if self.refused:
             return "refused"
         if self.ready is not None:

@@ -81,6 +81,18 @@ class TcpTracker:
         """Return the connection between two endpoints, whichever is the client."""
         return self._table.get(_key(source, destination))
 
+    def accept(self, client: Endpoint, server: Endpoint, mark: Mark) -> TcpConnection:
+        """Return the connection between two endpoints, a new one where no packet has shown it yet."""
+        known = self.find(client, server)
+        if known is not None:
+            return known
+        connection = TcpConnection(self._new_id(), client, server, first=mark, last=mark, connected=mark)
+        self._on_open(connection)
+        for gone in self._table.put(_key(client, server), connection):
+            self._past.put(_key(gone.client, gone.server), True)
+            self._on_evict(gone)
+        return connection
+
     def forget(self, connection: TcpConnection) -> None:
         """Let go of a settled connection."""
         key = _key(connection.client, connection.server)
@@ -94,7 +106,7 @@ class TcpTracker:
         key = _key(segment.source, segment.destination)
         connection = self._table.get(key)
         opening = segment.flags & (SYN | ACK) == SYN
-        if connection is not None and opening and connection.client_isn != segment.seq:
+        if connection is not None and opening and connection.client_isn != segment.seq and not connection.reported:
             self._table.pop(key)
             self._on_evict(connection)  # The ports are used anew.
             connection = None
@@ -143,6 +155,8 @@ class TcpTracker:
         mark = Mark(segment.frame, segment.time_ns)
         from_client = segment.source == connection.client
         connection.last = mark
+        if connection.reported:
+            connection.first, connection.connected = mark, None  # The proxy's report came before its packets.
         if segment.flags & SYN:
             self._syn(connection, segment, mark, from_client=from_client)
         elif from_client and segment.flags & (ACK | RST) == ACK and connection.connecting:
@@ -296,9 +310,11 @@ class TcpTracker:
         tunnel = tunnels.feed_server(server, mark)
         if tunnel is None:
             return
-        self._say_tunnel(connection, tunnel, f"proxy answered {tunnel.status} to {tunnel.target}", mark, outgoing=False)
+        if tunnel.waited is None:
+            text = f"proxy answered {tunnel.status} to {tunnel.target}"
+            self._say_tunnel(connection, tunnel, text, mark, outgoing=False)
         if tunnel.open and tunnel.method == "CONNECT":
-            connection.tls = TlsProgress()
+            connection.tls = connection.tls or TlsProgress()
             connection.tls_at = (tunnel.client_start, tunnel.server_start)
         elif not tunnel.open:
             # What follows may be the client's next try, already here.

@@ -163,7 +163,7 @@ class TlsProgress:
                 return
 
     def _client_hello(self, hello: ClientHello, mark: Mark) -> None:
-        if self.hello is None:
+        if self.hello is None or not self.hello.random:
             self.hello, self.hello_mark, self.ja4 = hello, mark, ja4(hello, "t")
         self._step(Step.CLIENT_HELLO, mark)
 

@@ -10,6 +10,7 @@ from h3probe.track.clock import NS, Clock
 from h3probe.track.hosts import Hosts
 from h3probe.track.mark import Mark
 from h3probe.track.names import DNS_PORTS, Names
+from h3probe.track.proxied import ProxyTracker
 from h3probe.track.quic import QuicConnection
 from h3probe.track.quic_tracker import QuicTracker
 from h3probe.track.table import BoundedTable
@@ -19,8 +20,9 @@ from h3probe.track.timeline import Timeline
 from h3probe.wire.packet import IcmpError, PacketDecoder, TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:
-    from h3probe.events import Frame, SocketOwner
+    from h3probe.events import AltSvcSeen, Frame, ProxyEvent, SocketOwner
     from h3probe.track.names import DnsSighting
+    from h3probe.track.proxied import ExchangeSighting
 
 Connection = QuicConnection | TcpConnection
 
@@ -50,12 +52,16 @@ class Progress:
         settled: Connections of which nothing more is expected, or that had to be forgotten.
         icmp: ICMP errors about connections.
         dns: Service bindings in DNS answers.
+        exchanges: Requests and responses that the proxy saw.
+        alt_svc: Alt-Svc lines that it saw.
     """
 
     opened: list[Connection] = field(default_factory=list)
     settled: list[Connection] = field(default_factory=list)
     icmp: list[IcmpSighting] = field(default_factory=list)
     dns: list[DnsSighting] = field(default_factory=list)
+    exchanges: list[ExchangeSighting] = field(default_factory=list)
+    alt_svc: list[AltSvcSeen] = field(default_factory=list)
 
 
 class Tracker:
@@ -67,6 +73,7 @@ class Tracker:
         decoder: Holds the counts of what could not be decoded.
         names: What DNS said.
         hosts: Which addresses are one host's.
+        proxy: What the proxy reports.
         packets: Frames taken.
         fact: What the latest frame was.
     """
@@ -88,13 +95,18 @@ class Tracker:
         self.quic = QuicTracker(
             self.timeline, lambda: f"quic-{next(quic_ids)}", on_open=self._opened, on_evict=self._settle
         )
+
+        def new_tunnel_id() -> str:
+            return f"tunnel-{next(tunnel_ids)}"
+
         self.tcp = TcpTracker(
             self.timeline,
             lambda: f"tcp-{next(tcp_ids)}",
-            lambda: f"tunnel-{next(tunnel_ids)}",
+            new_tunnel_id,
             on_open=self._opened,
             on_evict=self._settle,
         )
+        self.proxy = ProxyTracker(self.timeline, self.tcp, self.quic, new_tunnel_id)
 
     @property
     def evicted(self) -> int:
@@ -117,6 +129,13 @@ class Tracker:
         elif isinstance(fact, IcmpError):
             self._heard(fact.recipient)
             self._icmp(fact)
+        if self.clock.now_ns >= self._next_sweep_ns:
+            self.sweep(self.clock.now_ns)
+
+    def feed_proxy(self, event: ProxyEvent) -> None:
+        """Take an event of the proxy."""
+        self.clock.see(event.time_ns)
+        self.proxy.feed(event)
         if self.clock.now_ns >= self._next_sweep_ns:
             self.sweep(self.clock.now_ns)
 
@@ -144,6 +163,7 @@ class Tracker:
     def take(self) -> Progress:
         """Return what has come since the last call."""
         progress, self._progress = self._progress, Progress()
+        progress.exchanges, progress.alt_svc = self.proxy.take()
         return progress
 
     def hears(self, host: bytes) -> bool:

@@ -33,6 +33,11 @@ class Tunnel:
         answered: When that came.
         client_start: Where the tunnelled bytes begin in the client's stream.
         server_start: Where they begin in the server's.
+        by_upstream: Whether the answer is that of a proxy behind the one asked.
+        error: Why there is no tunnel, as far as the proxy says.
+        waited: Seconds until the answer, by the proxy's own clock.
+        on_wire: Whether its request was read from packets.
+        reported: Whether the proxy reported it.
     """
 
     id: str
@@ -44,6 +49,11 @@ class Tunnel:
     answered: Mark | None = None
     client_start: int = 0
     server_start: int = 0
+    by_upstream: bool = False
+    error: str | None = None
+    waited: float | None = None
+    on_wire: bool = False
+    reported: bool = False
 
     @property
     def target(self) -> str:
@@ -72,6 +82,7 @@ class Tunnels:
     _client_position: int = 0
     _server_position: int = 0
     _waiting: bool = False
+    _pending: Tunnel | None = None
 
     @property
     def open(self) -> Tunnel | None:
@@ -106,13 +117,31 @@ class Tunnels:
         self._server_position = max(self._server_position, server_length)
         self._waiting = True
         host = clean(target[0], 255)
+        known = next((t for t in self.asked if not t.on_wire and (t.host, t.port) == (host, target[1])), None)
+        if known is not None:  # The proxy reported it before its packets were read.
+            known.asked, known.on_wire, known.client_start = mark, True, self._client_position
+            self._pending = known
+            return None
         tunnel = Tunnel(new_id(), host, target[1], method, mark, client_start=self._client_position)  # type: ignore[arg-type]
+        tunnel.on_wire = True
+        self._pending = tunnel
         self.asked.append(tunnel)
         return tunnel
 
+    def report(self, tunnel: Tunnel) -> Tunnel:
+        """Take a tunnel that the proxy reports; return the one read from packets where it is the same."""
+        same = (tunnel.host, tunnel.port, tunnel.method)
+        known = next((t for t in self.asked if not t.reported and (t.host, t.port, t.method) == same), None)
+        if known is None:
+            known = tunnel
+            self.asked.append(tunnel)
+        known.reported = True
+        return known
+
     def feed_server(self, stream: bytes, mark: Mark) -> Tunnel | None:
         """Read the proxy's bytes; return the tunnel that they answered, with its status set."""
-        if self.over or not self._waiting:
+        tunnel = self._pending
+        if self.over or not self._waiting or tunnel is None:
             return None
         while True:
             try:
@@ -125,7 +154,6 @@ class Tunnels:
             self._server_position += head.head_length
             if head.status >= 200 or head.status == SWITCHING_PROTOCOLS:
                 break
-        tunnel = self.asked[-1]
         tunnel.status, tunnel.answered = head.status, mark
         tunnel.server_start = self._server_position
         self._waiting = False

@@ -1,0 +1,309 @@
+"""What the proxy reports, joined with what the wire shows of the same connections, whichever comes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from h3probe.events import (
+    AltSvcSeen,
+    CaRejected,
+    ClientHelloSeen,
+    ConnectionEnded,
+    Exchange,
+    OnwardConnection,
+    PlainRequest,
+    ProxyDied,
+    ProxyReady,
+    TunnelAnswered,
+    TunnelAsked,
+    UpstreamTrouble,
+)
+from h3probe.text import clean, count, seconds
+from h3probe.track.clock import NS
+from h3probe.track.mark import Mark
+from h3probe.track.quic import QuicConnection
+from h3probe.track.table import BoundedTable
+from h3probe.track.tls_progress import TlsProgress
+from h3probe.track.tunnel import Tunnel, Tunnels
+from h3probe.wire.tls import ClientHello
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from h3probe.events import Endpoint, ProxyEvent
+    from h3probe.track.quic_tracker import QuicTracker
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tcp_tracker import TcpTracker
+    from h3probe.track.timeline import Timeline
+
+Weight = Literal["start", "progress", "good", "bad"]
+
+LIMIT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeSighting:
+    """A request and its response, and what carried them.
+
+    Attributes:
+        exchange: The proxy's report.
+        connection: Id of the connection, None where it is not known.
+    """
+
+    exchange: Exchange
+    connection: str | None
+
+
+@dataclass(slots=True)
+class ProxyFacts:
+    """What the proxy's reports say beside connections.
+
+    Attributes:
+        ready: The proxy's start.
+        exchanges: Requests and responses.
+        alt_svc: Alt-Svc lines seen.
+        rejected: Clients that did not take its certificate.
+        trouble: What the proxy behind it did not do, with the id of the client's connection.
+        died: Its end, when nobody had asked for it.
+        legs: Its own ends of the connections that it made for clients.
+    """
+
+    ready: ProxyReady | None = None
+    exchanges: list[ExchangeSighting] = field(default_factory=list)
+    alt_svc: list[AltSvcSeen] = field(default_factory=list)
+    rejected: list[CaRejected] = field(default_factory=list)
+    trouble: list[tuple[str | None, UpstreamTrouble]] = field(default_factory=list)
+    died: ProxyDied | None = None
+    legs: BoundedTable[Endpoint, bool] = field(default_factory=lambda: BoundedTable(LIMIT))
+
+
+class ProxyTracker:
+    """Takes the proxy's events to the connections and tunnels that they are about.
+
+    Args:
+        timeline: Where lines for people go.
+        tcp: The TCP connections, which may know a connection from the wire.
+        quic: The QUIC connections, likewise.
+        new_tunnel_id: Gives the next tunnel its id.
+    """
+
+    def __init__(
+        self, timeline: Timeline, tcp: TcpTracker, quic: QuicTracker, new_tunnel_id: Callable[[], str]
+    ) -> None:
+        self._timeline = timeline
+        self._tcp = tcp
+        self._quic = quic
+        self._new_tunnel_id = new_tunnel_id
+        self._connections: BoundedTable[str, TcpConnection] = BoundedTable(LIMIT)
+        self._tunnels: BoundedTable[str, tuple[TcpConnection, Tunnel]] = BoundedTable(LIMIT)
+        self._new_exchanges: list[ExchangeSighting] = []
+        self._new_alt_svc: list[AltSvcSeen] = []
+        self.facts = ProxyFacts()
+        self._takers: dict[type, Callable[..., None]] = {
+            ProxyReady: self._ready,
+            TunnelAsked: self._asked,
+            TunnelAnswered: self._answered,
+            ClientHelloSeen: self._hello,
+            ConnectionEnded: self._ended,
+            PlainRequest: self._plain_request,
+            Exchange: self._exchange,
+            AltSvcSeen: self._alt_svc,
+            OnwardConnection: self._onward,
+            CaRejected: self._rejected,
+            UpstreamTrouble: self._trouble,
+            ProxyDied: self._died,
+        }
+
+    def take(self) -> tuple[list[ExchangeSighting], list[AltSvcSeen]]:
+        """Return the exchanges and Alt-Svc lines that have come since the last call."""
+        taken = (self._new_exchanges, self._new_alt_svc)
+        self._new_exchanges, self._new_alt_svc = [], []
+        return taken
+
+    def feed(self, event: ProxyEvent) -> None:
+        """Take one event; one of a type that says nothing about a connection is passed over."""
+        take = self._takers.get(type(event))
+        if take is not None:
+            take(event)
+
+    def _ready(self, event: ProxyReady) -> None:
+        self.facts.ready = event
+
+    def _died(self, event: ProxyDied) -> None:
+        self.facts.died = event
+
+    def _onward(self, event: OnwardConnection) -> None:
+        if event.local is not None:
+            self.facts.legs.put(event.local, value=True)
+
+    def _plain_request(self, event: PlainRequest) -> None:
+        connection = self._connection(event.connection, event.client, event.proxy, event.time_ns)
+        self._say(connection, event.time_ns, f"{clean(event.method, 16)} {clean(event.url, 80)}", outgoing=True)
+
+    def _trouble(self, event: UpstreamTrouble) -> None:
+        known = self._connections.get(event.connection)
+        if len(self.facts.trouble) < LIMIT:
+            self.facts.trouble.append((known.id if known is not None else None, event))
+        if known is not None:
+            self._say(known, event.time_ns, clean(event.text, 120), outgoing=False, weight="bad")
+
+    def _connection(self, connection_id: str, client: Endpoint, proxy: Endpoint, time_ns: int) -> TcpConnection:
+        known = self._connections.get(connection_id)
+        if known is None:
+            known = self._tcp.find(client, proxy) or self._tcp.accept(client, proxy, Mark(None, time_ns))
+            self._connections.put(connection_id, known)
+        return known
+
+    def _asked(self, event: TunnelAsked) -> None:
+        connection = self._connection(event.connection, event.client, event.proxy, event.time_ns)
+        if connection.tunnels is None:
+            connection.tunnels = Tunnels()
+            connection.plain = True
+        tunnel = Tunnel(
+            self._new_tunnel_id(), clean(event.host, 255), event.port, event.method, Mark(None, event.time_ns)
+        )
+        known = connection.tunnels.report(tunnel)
+        self._tunnels.put(event.id, (connection, known))
+        if known is tunnel:
+            self._say(connection, event.time_ns, f"{tunnel.method} {tunnel.target}", outgoing=True, weight="start")
+
+    def _answered(self, event: TunnelAnswered) -> None:
+        known = self._tunnels.get(event.id)
+        if known is None:
+            return
+        connection, tunnel = known
+        fresh = tunnel.status is None
+        tunnel.status = event.status
+        tunnel.by_upstream = event.by == "upstream"
+        tunnel.error = None if event.error is None else clean(event.error, 200)
+        tunnel.waited = event.seconds
+        tunnel.answered = tunnel.answered or Mark(None, event.time_ns)
+        if fresh:
+            who = "upstream proxy" if tunnel.by_upstream else "proxy"
+            text = f"{who} answered {event.status} to {tunnel.target} after {seconds(event.seconds)}"
+            self._say(connection, event.time_ns, text, outgoing=False, weight="good" if tunnel.open else "bad")
+
+    def _hello(self, event: ClientHelloSeen) -> None:
+        if event.transport == "udp":
+            self._quic_hello(event)
+            return
+        connection = self._connection(event.connection, event.client, event.proxy, event.time_ns)
+        if connection.hello is not None:
+            return
+        tls = connection.tls = connection.tls or TlsProgress()
+        tls.hello, tls.ja4, tls.hello_mark = _hello_of(event), event.ja4, Mark(None, event.time_ns)
+        inside = " in the tunnel" if event.tunnel is not None else ""
+        self._say(connection, event.time_ns, f"ClientHello{inside}, {_offer(event)}", outgoing=True, weight="start")
+
+    def _quic_hello(self, event: ClientHelloSeen) -> None:
+        mark = Mark(None, event.time_ns)
+        reported = QuicConnection(
+            self._quic.next_id(),
+            event.client,
+            event.proxy,
+            event.quic_version or 0,
+            first=mark,
+            last=mark,
+            dcid=event.dcid,
+            key_dcid=event.dcid,
+            client_scid=event.scid,
+        )
+        connection = self._quic.accept(reported)
+        if connection.hello is None:
+            connection.hello, connection.ja4 = _hello_of(event), event.ja4
+            self._timeline.say(
+                connection, mark, f"Initial, {_offer(event)}", transport="quic", outgoing=True, weight="start"
+            )
+
+    def _ended(self, event: ConnectionEnded) -> None:
+        connection = self._connections.get(event.connection)
+        if connection is None:
+            return
+        if connection.first.frame is None:
+            connection.client_stream.bytes_seen = event.sent
+            connection.server_stream.bytes_seen = event.received
+        mark = Mark(None, event.time_ns)
+        connection.last = max(connection.last, mark, key=lambda m: m.time_ns)
+        if connection.ended is None:
+            connection.fin = (mark, "client" if event.closed_by == "client" else "server")
+            text = (
+                f"closed by the {event.closed_by} after {seconds(event.seconds)}, {count(event.received, 'byte')} back"
+            )
+            self._say(connection, event.time_ns, text, outgoing=event.closed_by == "client")
+
+    def _exchange(self, event: Exchange) -> None:
+        carrier: TcpConnection | QuicConnection | None
+        if event.version == "HTTP/3":
+            carrier = self._quic.find(event.client, event.proxy)
+            if carrier is not None:
+                carrier.exchanged = True
+        else:
+            carrier = self._connections.get(event.connection) or self._tcp.find(event.client, event.proxy)
+        sighting = ExchangeSighting(event, carrier.id if carrier is not None else None)
+        self._new_exchanges.append(sighting)
+        if len(self.facts.exchanges) < LIMIT:
+            self.facts.exchanges.append(sighting)
+        if carrier is None:
+            return
+        status = clean(event.error or "no response", 60) if event.status is None else str(event.status)
+        took = seconds((event.ended_ns - event.time_ns) / NS)
+        text = f"{event.version} {clean(event.method, 16)} {clean(event.url, 60)}: {status} after {took}"
+        self._say(carrier, event.ended_ns, text, outgoing=False, weight="bad" if event.status is None else "good")
+
+    def _rejected(self, event: CaRejected) -> None:
+        if len(self.facts.rejected) < LIMIT:
+            self.facts.rejected.append(event)
+        known = self._connections.get(event.connection)
+        if known is not None:
+            why = clean(event.alert or "no alert", 40)
+            text = f"the client does not take the certificate for {clean(event.host, 64)}: {why}"
+            self._say(known, event.time_ns, text, outgoing=True, weight="bad")
+
+    def _alt_svc(self, event: AltSvcSeen) -> None:
+        self._new_alt_svc.append(event)
+        if len(self.facts.alt_svc) < LIMIT:
+            self.facts.alt_svc.append(event)
+        known = self._connections.get(event.connection)
+        if known is not None:
+            self._say(known, event.time_ns, f"alt-svc: {clean(', '.join(event.lines), 80)}", outgoing=False)
+
+    def _say(
+        self,
+        connection: TcpConnection | QuicConnection,
+        time_ns: int,
+        text: str,
+        *,
+        outgoing: bool,
+        weight: Weight = "progress",
+    ) -> None:
+        mark = Mark(None, time_ns)
+        self._timeline.say(connection, mark, text, transport="proxy", outgoing=outgoing, weight=weight)
+
+
+def _offer(event: ClientHelloSeen) -> str:
+    name = f"SNI {clean(event.sni, 64)}" if event.sni else "no SNI"
+    return f"{name}, {clean(','.join(event.alpn), 40) or 'no ALPN'}"
+
+
+def _hello_of(event: ClientHelloSeen) -> ClientHello:
+    """What the proxy says of a ClientHello, in the shape that the wire's have; what it does not say is empty."""
+    return ClientHello(
+        legacy_version=0x0303,
+        random=b"",
+        session_id=b"",
+        cipher_suites=(),
+        compression_methods=b"",
+        extensions=(),
+        sni=event.sni,
+        alpn=event.alpn,
+        alpn_raw=tuple(name.encode() for name in event.alpn),
+        supported_versions=(),
+        groups=(),
+        key_share_groups=(),
+        signature_algorithms=(),
+        ech=event.ech,
+        psk=False,
+        early_data=False,
+        transport_parameters=None,
+    )
