@@ -102,7 +102,8 @@ def _race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Race:
         first = "quic" if quic.ready.time_ns < tcp.ready.time_ns else "tcp"
     elif quic.ready is not None or tcp.ready is not None:
         first = "quic" if quic.ready is not None else "tcp"
-    carried = _carried(story, quic, tcp)
+    seen = _seen(story, quic, tcp)
+    carried = seen if seen is not None else _carried(story, quic, tcp)
     return Race(
         quic=quic,
         tcp=tcp,
@@ -110,8 +111,17 @@ def _race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Race:
         first_ready=first,
         ready_margin=margin,
         carried=carried,
-        carried_known_from=None if carried is None else "inferred",
+        carried_known_from="proxy" if seen is not None else None if carried is None else "inferred",
     )
+
+
+def _seen(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transport | None:
+    """What carried the first exchange by the proxy's report, None where it saw none."""
+    began_ns = min(quic.first.time_ns, tcp.first.time_ns)
+    exchanges = [e for e in story.exchanges if e.time_ns >= began_ns]
+    if not exchanges:
+        return None
+    return "quic" if min(exchanges, key=lambda e: e.time_ns).version == "HTTP/3" else "tcp"
 
 
 def _carried(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transport | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rules.fallback_delay import fallback_of
-from h3probe.diagnose.words import close_text, http_over_tcp, initials, is_dns, is_h3
+from h3probe.diagnose.words import PROXY_ANSWERS, close_text, http_over_tcp, initials, is_dns, is_h3, used_version
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
@@ -17,15 +18,11 @@ if TYPE_CHECKING:
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tunnel import Tunnel
 
-PROXY_ANSWERS = {
-    403: "the proxy does not allow it",
-    407: "the proxy asks for credentials",
-    502: "the proxy could not reach it",
-    503: "the proxy is not available",
-    504: "the proxy got no answer from it",
-}
 
 NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
+
+# Interception changes what it observes; a verdict that rests on it says so.
+INTERCEPTED = "TLS was intercepted to see this, which by itself keeps Chromium and Firefox from HTTP/3."
 
 
 def deserves_verdict(story: Story) -> bool:
@@ -48,8 +45,15 @@ def client_text(story: Story) -> str:
 
 def sentence(story: Story) -> str:
     """Return the verdict on a story: what carried the first request, and what a later one waited for."""
+    text = _verdict(story)
+    return f"{text} {INTERCEPTED}" if story.intercepted else text
+
+
+def _verdict(story: Story) -> str:
     if story.tunnels:
         return _through_proxy(story)
+    if story.versions:
+        return _exchanged(story) + _then(story)
     quic = [q for q in story.quic if q.established and not q.mid_stream]
     tcp = [t for t in story.tcp if t.ready is not None]
     if story.races and (quic or tcp):
@@ -61,6 +65,18 @@ def sentence(story: Story) -> str:
     if tcp:
         return _tcp_alone(story, tcp[0])
     return _nothing(story)
+
+
+def _exchanged(story: Story) -> str:
+    """What the proxy saw of each exchange."""
+    exchanges = sorted((e for e in story.exchanges if e.status is not None), key=lambda e: e.time_ns)
+    first, rest = exchanges[0], Counter(e.version for e in exchanges[1:])
+    if not rest:
+        return f"{first.version} for the one request, seen at the proxy."
+    if set(rest) == {first.version}:
+        return f"{first.version} for all {len(exchanges)} requests, seen at the proxy."
+    later = " and ".join(f"{version} for {number}" for version, number in rest.items())
+    return f"{first.version} for the first request, then {later}, seen at the proxy."
 
 
 def _waits(story: Story) -> list[tuple[QuicConnection, float]]:
@@ -258,7 +274,7 @@ def _through_proxy(story: Story) -> str:
         return f"No connection: TLS failed in the {tunnel.method} tunnel of the proxy {tcp.server}."
     if tunnel.method == "connect-udp":
         return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
-    name = http_over_tcp(tcp) if tcp.hello is not None else "TCP"
+    name = used_version(story, tcp) if tcp.hello is not None else "TCP"
     if story.host_quic:
         return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC also left this host, past the proxy."
     return (

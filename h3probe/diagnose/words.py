@@ -12,6 +12,7 @@ from h3probe.wire.quic.errors import error_name
 
 if TYPE_CHECKING:
     from h3probe.diagnose.clients import Timer
+    from h3probe.diagnose.story import Story
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 TLS13 = 0x0304
 # Without ALPN nothing beyond HTTP/1.1 can be meant, and it need not be HTTP.
 NO_ALPN = "TLS without ALPN (HTTP/1.1, if it is HTTP)"
+
+PROXY_ANSWERS = {
+    403: "the proxy does not allow it",
+    407: "the proxy asks for credentials",
+    502: "the proxy could not reach it",
+    503: "the proxy is not available",
+    504: "the proxy got no answer from it",
+}
 
 
 def initials(attempt: QuicConnection) -> str:
@@ -78,6 +87,12 @@ def http_over_tcp(connection: TcpConnection) -> str:
     if web:
         return "HTTP/2 or HTTP/1.1"
     return f"TCP ({clean(', '.join(hello.alpn), 40)})"
+
+
+def used_version(story: Story, connection: TcpConnection) -> str:
+    """The version that the proxy saw, else what the handshake tells."""
+    seen = [v for v in story.versions or () if v != "HTTP/3"]
+    return " and ".join(seen) if seen else http_over_tcp(connection)
 
 
 def is_h3(attempt: QuicConnection) -> bool:

@@ -21,6 +21,9 @@ RETRIES_S = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 PATIENCE_S = 0.25
 PENDING_LIMIT = 4096
 SOCKETS_LIMIT = 4096
+FRESH_NS = 500_000_000
+# A socket may outlive its descriptor this long while it is being closed.
+CLOSING_NS = 50_000_000
 # Connections known to be somebody else's that are remembered.
 OTHERS_LIMIT = 50_000
 
@@ -40,20 +43,45 @@ class _Socket:
     """What is known of a client's socket.
 
     Attributes:
-        sent_ns: When it last sent something.
-        owner: What was answered.
+        since_ns: When it was first seen.
+        sent_ns: When its process last sent something; what a kernel sends for a socket that is being closed, and
+            after it, does not count.
+        over: It is being closed.
+        owner: The answer that names a process, or a tree it is not in.
+        missed_ns: When it was first looked for in the command's processes, and not found.
+        is_others: It is known not to be the command's.
     """
 
+    since_ns: int
     sent_ns: int
+    over: bool = False
     owner: Owner | None = None
+    missed_ns: int | None = None
+    is_others: bool = False
 
-    @property
-    def is_others(self) -> bool:
-        """Whether it is known not to be the command's."""
-        owner = self.owner
-        if owner is None:
-            return False
-        return owner.in_tree is False or (owner.missed_ns is not None and owner.missed_ns < self.sent_ns)
+    def sent(self, time_ns: int, *, ends: bool) -> None:
+        """A packet was sent."""
+        self.over = self.over or ends
+        if not self.over:
+            self.sent_ns = time_ns
+            self._judge(time_ns)
+
+    def answered(self, answer: Answer) -> None:
+        """Take an answer."""
+        owner, question = answer.owner, answer.question
+        if owner.process is not None or owner.in_tree is False:
+            self.owner, self.is_others = owner, owner.in_tree is False
+        elif self.owner is None and owner.missed_ns is not None:
+            if self.missed_ns is None:
+                self.missed_ns = owner.missed_ns
+            self._judge(self.sent_ns)
+            if question.inode is not None:  # it was there when it was asked for
+                self._judge(question.asked_ns - CLOSING_NS)
+
+    def _judge(self, open_ns: int) -> None:
+        """It was open at a time: somebody has it, and nobody of the command's had it before."""
+        if self.owner is None and self.missed_ns is not None and open_ns > self.missed_ns:
+            self.is_others = True
 
 
 @dataclass(slots=True)
@@ -105,21 +133,23 @@ class Attribution:
             return
         socket = self._sockets.get((ends.protocol, ends.source))
         if socket is not None:
-            socket.sent_ns = frame.time_ns
-        elif ends.begins and self._is_local(ends.source):
-            self._sockets.put((ends.protocol, ends.source), _Socket(frame.time_ns))
+            socket.sent(frame.time_ns, ends=ends.ends)
+        elif ends.begins and self._is_local(ends.source) and (ends.protocol, ends.destination) not in self._sockets:
+            self._sockets.put((ends.protocol, ends.source), _Socket(frame.time_ns, frame.time_ns))
             self._owners.ask(ends.protocol, ends.source, ends.destination)
 
     def opened(self, connection: Connection) -> None:
         """A connection is new: ask whose it is."""
         if len(self._open) >= PENDING_LIMIT or not self.is_local(connection):
             return
-        key = _protocol(connection), connection.client
+        key, now_ns = (_protocol(connection), connection.client), connection.first.time_ns
         socket = self._sockets.get(key)
-        if socket is None:
-            socket = _Socket(connection.first.time_ns)
-            self._sockets.put(key, socket)
-        # An earlier owner of this port is no answer, but the answer about a UDP socket may serve many connections.
+        # An earlier owner of this port is no answer, but what was asked just now need not be asked again.
+        if socket is not None and now_ns - socket.since_ns < FRESH_NS:
+            self._open[connection.id] = _Question(connection, socket, asked=1)
+            return
+        socket = _Socket(now_ns, now_ns)
+        self._sockets.put(key, socket)
         question = self._open[connection.id] = _Question(connection, socket)
         self._ask(question)
 
@@ -132,17 +162,17 @@ class Attribution:
 
     def poll(self) -> None:
         """Take the answers, and ask again what is due."""
-        answers = {(a.question.protocol, a.question.local): a.owner for a in self._owners.answers()}
-        for key, owner in answers.items():
-            socket = self._sockets.get(key)
+        for answer in self._owners.answers():
+            socket = self._sockets.get((answer.question.protocol, answer.question.local))
             if socket is not None:
-                socket.owner = owner
+                socket.answered(answer)
         now = time.monotonic()
         for question in list(self._open.values()):
-            found = answers.get((_protocol(question.connection), question.connection.client))
-            if found is not None and found.process is not None:
-                self._name(question.connection, found.process, found.in_tree)
-            if question.socket.is_others:
+            owner = question.socket.owner
+            if owner is not None and owner.process is not None:
+                self._name(question.connection, owner.process, owner.in_tree)
+            named = question.connection.process
+            if question.socket.is_others or (named is not None and not self._in_family(named)):
                 self._others.put(question.connection.id, value=True)
             if question.settled or question.asked >= len(RETRIES_S):
                 del self._open[question.connection.id]
@@ -175,6 +205,11 @@ class Attribution:
         if connection.first.time_ns < self._since_ns or connection.id in self._others:
             return False
         return self.is_local(connection)
+
+    @property
+    def left_out(self) -> int:
+        """Connections that are known to be other processes', so far."""
+        return len(self._others)
 
     def _in_family(self, process: Process) -> bool:
         """Whether a process is the command or descends from it; remembered, since processes end."""

@@ -24,12 +24,14 @@ class Ends(NamedTuple):
         source: Who sent it.
         destination: Whom it is for.
         begins: Whether it may begin a connection: a TCP SYN, or a QUIC long header over UDP.
+        ends: Whether its sender has nothing more to say: a TCP FIN or RST.
     """
 
     protocol: int
     source: Endpoint
     destination: Endpoint
     begins: bool
+    ends: bool = False
 
 
 _ETHERNET = 1
@@ -38,6 +40,7 @@ _PORTS = struct.Struct("!HH")
 _LONG_HEADER = 0xC0  # form and fixed bit (RFC 9000, 17.2)
 _SYN_ACK = 0x12
 _SYN = 0x02
+_FIN_RST = 0x05
 
 
 def peek(frame: Frame) -> Ends | None:
@@ -60,8 +63,10 @@ def peek(frame: Frame) -> Ends | None:
     if protocol not in (TCP, UDP) or len(data) < transport + 14:
         return None
     if protocol == TCP:
-        begins = data[transport + 13] & _SYN_ACK == _SYN
+        flags = data[transport + 13]
+        begins, ends = flags & _SYN_ACK == _SYN, flags & _FIN_RST != 0
     else:
+        ends = False
         begins = data[transport + 8] & _LONG_HEADER == _LONG_HEADER
     near, far = _PORTS.unpack_from(data, transport)
-    return Ends(protocol, Endpoint(source, near), Endpoint(destination, far), begins)
+    return Ends(protocol, Endpoint(source, near), Endpoint(destination, far), begins, ends)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from h3probe.run.session import TICK_S, Session
 from h3probe.run.stop import Stop
 from h3probe.vantage import privileges
 from h3probe.vantage.command import Command
+from h3probe.vantage.owners import DirectOwners
 from h3probe.vantage.process_helper import ProcessesHelper
 from h3probe.vantage.sniff import Sniffer
 from h3probe.wire.quic.protection import initial_keys
@@ -47,7 +49,7 @@ def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[]
     with ExitStack() as stack:
         sniffer = stack.enter_context(Sniffer(plan.interfaces))
         user = privileges.sudo_user()
-        helper = stack.enter_context(ProcessesHelper(plan.pid, user=user))
+        helper = _owners(stack, plan, user)
         local = engine.tracker.hosts.local = local_addresses()
         attribution = Attribution(helper, local)
         with privileges.acting_as(user):
@@ -76,7 +78,15 @@ def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[]
         session.events(_rest(sniffer))
         _, dropped = sniffer.statistics()
         session.finish(dropped=dropped)
+        if attribution.left_out and not engine.counts["quic"] + engine.counts["tcp"]:
+            output.note(f"connections of other processes that were left out: {attribution.left_out}")
         return ended
+
+
+def _owners(stack: ExitStack, plan: Plan, user: privileges.User | None) -> ProcessesHelper | DirectOwners:
+    if sys.platform == "win32":  # which has neither fork nor root
+        return DirectOwners(plan.pid)
+    return stack.enter_context(ProcessesHelper(plan.pid, user=user))
 
 
 def _announcement(plan: Plan) -> str:
@@ -90,7 +100,7 @@ class _Loop:
 
     plan: Plan
     sniffer: Sniffer
-    helper: ProcessesHelper
+    helper: ProcessesHelper | DirectOwners
     command: Command | None
     stop: Stop
     session: Session
@@ -98,7 +108,9 @@ class _Loop:
     def run(self) -> Ended:
         end = End(self.plan, self.command, self.stop)
         with selectors.DefaultSelector() as selector:
-            sources: list[HasFileno] = [*self.sniffer.sockets, self.helper, self.stop.wake]
+            sources: list[HasFileno] = [*self.sniffer.sockets, self.stop.wake]
+            if isinstance(self.helper, ProcessesHelper):
+                sources.append(self.helper)
             for source in sources:
                 selector.register(source, selectors.EVENT_READ)
             while not end.reached():
@@ -109,7 +121,7 @@ class _Loop:
         ready = {key.fileobj for key, _ in selector.select(TICK_S)}
         if self.stop.wake in ready:
             self.stop.drain()
-        if not self.helper.alive and self.helper in ready:
+        if isinstance(self.helper, ProcessesHelper) and self.helper in ready and not self.helper.alive:
             selector.unregister(self.helper)
         events = self.sniffer.read()
         if events:

@@ -13,7 +13,6 @@ from h3probe.vantage.processes import Processes
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint, Process
-    from h3probe.vantage.linux import SocketOwners
     from h3probe.vantage.process_tree import Everyone, ProcessTree
 
 POLL_S = 0.01
@@ -28,12 +27,14 @@ class Question:
         local: The socket's own side as it appears on the wire.
         remote: Its peer; None where that is not known.
         inode: The socket's inode, where the kernel told it already; the socket may be gone by now.
+        asked_ns: When it was asked, and the inode with it.
     """
 
     protocol: int
     local: Endpoint
     remote: Endpoint | None = None
     inode: int | None = None
+    asked_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Owner:
     Attributes:
         process: The owner; None when it is not known.
         in_tree: Whether it belongs to the command under watch; None when that is not known.
-        missed_ns: When nobody in the tree was seen to have the socket, which may have been closed by then: a packet
-            that it sent later proves that it is somebody else's.
+        missed_ns: When nobody in the tree was seen to have the socket, which may have been closed by then: what it
+            sends later proves that it is somebody else's.
     """
 
     process: Process | None
@@ -114,13 +115,20 @@ class Owners:
         if self._kernel is None or question.remote is None:
             process = self._processes.owner(question.protocol, question.local, question.remote)
             return None if process is None else Owner(process, in_tree=None)
-        inode = question.inode or self._kernel.inode(question.protocol, question.local, question.remote)
-        if inode is None:
+        question = self.with_inode(question)
+        if question.inode is None:
             return None
         if self._tree is None:
-            process = self._everyone.owner(inode) if self._everyone is not None else None
+            process = self._everyone.owner(question.inode) if self._everyone is not None else None
             return None if process is None else Owner(process, in_tree=None)
-        return look(self._tree, self._kernel, replace(question, inode=inode))
+        return look(self._tree, question)
+
+    def with_inode(self, question: Question) -> Question:
+        """The question with its socket's inode, if the kernel has such a socket now."""
+        if self._kernel is None or question.remote is None or question.inode is not None:
+            return question
+        inode = self._kernel.inode(question.protocol, question.local, question.remote)
+        return replace(question, inode=inode)
 
     @property
     def family(self) -> list[int]:
@@ -128,20 +136,16 @@ class Owners:
         return [] if self._tree is None else self._tree.pids
 
 
-def look(tree: ProcessTree, kernel: SocketOwners, question: Question) -> Owner:
-    """Look for a socket, whose inode and peer are known, among the processes of a tree."""
-    if question.inode is None or question.remote is None:
+def look(tree: ProcessTree, question: Question) -> Owner:
+    """Look for a socket, whose inode is known, among the processes of a tree."""
+    if question.inode is None:
         return Owner(None, in_tree=None)
     process = tree.owner(question.inode)
     if process is not None:
         return Owner(process, in_tree=True)
-    if not tree.is_readable:
-        return Owner(None, in_tree=None)
-    missed_ns = time.time_ns()
-    if kernel.inode(question.protocol, question.local, question.remote) == question.inode:
-        # Somebody had it open all the while the tree was looked at.
-        return Owner(None, in_tree=False)
-    return Owner(None, in_tree=None, missed_ns=missed_ns)
+    # That a socket is still there and in no process's hands proves nothing: a process that closes it, or ends, lets go
+    # of the descriptor first.
+    return Owner(None, in_tree=None, missed_ns=time.time_ns() if tree.is_readable else None)
 
 
 class DirectOwners:
@@ -150,18 +154,30 @@ class DirectOwners:
     def __init__(self, root_pid: int | None = None) -> None:
         self._owners = Owners(root_pid)
         self._waiting: list[Question] = []
+        self._found: list[Answer] = []
 
     def watch(self, root_pid: int) -> None:
         """Take this process and its descendants for the command under watch from now on."""
         self._owners.watch(root_pid)
 
     def ask(self, protocol: int, local: Endpoint, remote: Endpoint) -> None:
-        """Ask for a socket's owner."""
-        self._waiting.append(Question(protocol, local, remote))
+        """Ask for a socket's owner; the command's own processes are looked at at once."""
+        question = self._owners.with_inode(Question(protocol, local, remote, asked_ns=time.time_ns()))
+        if self._owners.interval is not None:
+            self._answer(question)
+        else:
+            self._waiting.append(question)
 
     def answers(self) -> list[Answer]:
-        """Look for the owners that were asked for since the last call, and at the command's processes."""
+        """What was found since the last call."""
         self._owners.poll()
         waiting, self._waiting = self._waiting, []
-        found = ((question, self._owners.owner(question)) for question in waiting)
-        return [Answer(time.time_ns(), question, owner) for question, owner in found if owner is not None]
+        for question in waiting:
+            self._answer(question)
+        found, self._found = self._found, []
+        return found
+
+    def _answer(self, question: Question) -> None:
+        owner = self._owners.owner(question)
+        if owner is not None:
+            self._found.append(Answer(time.time_ns(), question, owner))

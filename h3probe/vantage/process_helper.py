@@ -94,10 +94,11 @@ class ProcessesHelper:
             return
         # Asked for at once: the socket may be gone before the helper reads the question.
         inode = None if self._kernel is None or remote is None else self._kernel.inode(protocol, local, remote)
-        question = Question(protocol, local, remote, inode)
+        question = Question(protocol, local, remote, inode, time.time_ns())
         owner = self._look(question)
-        if owner.in_tree is not None:
+        if owner != Owner(None, None):
             self._found.append(Answer(time.time_ns(), question, owner))
+        if owner.process is not None:
             return
         self._last += 1
         self._pending[self._last] = question
@@ -108,10 +109,10 @@ class ProcessesHelper:
 
     def _look(self, question: Question) -> Owner:
         nothing = Owner(None, in_tree=None)
-        if self._tree is None or self._kernel is None or question.inode is None or not self._pace.begin():
+        if self._tree is None or question.inode is None or not self._pace.begin():
             return nothing
         self._receive()  # who belongs to the tree
-        owner = look(self._tree, self._kernel, question)
+        owner = look(self._tree, question)
         self._pace.end()
         return owner
 

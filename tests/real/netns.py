@@ -103,6 +103,11 @@ class Netns:
         self._processes.append(process)
         return process
 
+    @property
+    def newest(self) -> subprocess.Popen[str]:
+        """The process that was started last."""
+        return self._processes[-1]
+
     def listening(self) -> set[tuple[str, int]]:
         """Give what is listened on, as ("tcp" | "udp", port), without sending a packet."""
         # Lines such as: udp UNCONN 0 0 0.0.0.0:4433 0.0.0.0:*

@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -25,6 +26,8 @@ HTTP1 = 4438
 """HTTP/1.1 alone."""
 PROXY = 8888
 """tinyproxy."""
+SQUID = 3128
+"""squid, which wants a name and a password."""
 
 QUIC_PORTS = (ADVERTISED, RETRY)
 FIREWALLED = (ADVERTISED, STALE, RETRY)
@@ -121,6 +124,11 @@ class Lab:
     def start_tinyproxy(self) -> None:
         """Start tinyproxy on `PROXY`, open for CONNECT to the ports of nginx, ready when this returns."""
         self._serve("tinyproxy.conf", ["tinyproxy", "-d", "-c", "tinyproxy.conf"], {("tcp", PROXY)})
+
+    def start_squid(self) -> subprocess.Popen[str]:
+        """Start squid on `SQUID`, ready when this returns; give its process, for tests that stop it."""
+        self._serve("squid.conf", ["squid", "-N", "-d", "1", "-f", "squid.conf"], {("tcp", SQUID)})
+        return self.netns.newest
 
     def firewall(self, firewall: Firewall) -> None:
         """Close `FIREWALLED`, and keep the rules in `firewall_rules`."""

@@ -165,6 +165,15 @@ def test_a_process_that_already_runs(lab: Lab) -> None:
     assert {r["type"] for r in told} == {"quic"}
 
 
+def test_a_command_that_sends_nothing(lab: Lab) -> None:
+    """What others sent meanwhile is left out, and that it is left out is said."""
+    with running(lab, "--", "sleep", "2") as process:
+        lab.run(java(URL, "request", "ANY", 2))
+        output, errors = process.communicate(timeout=20)
+    assert not [r for r in records(output) if r["type"] in {"quic", "tcp", "icmp", "finding"}]
+    assert "left out: 1" in errors
+
+
 def test_killed_in_the_middle(lab: Lab) -> None:
     """After SIGKILL the file is whole, tshark reads it, and at most a second is missing."""
     path = lab.folder / "killed.pcapng"

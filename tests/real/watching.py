@@ -14,6 +14,9 @@ from .parts import Lab, Ran, RealParts
 
 H3PROBE = [sys.executable, "-P", "-m", "h3probe"]
 
+APART_S = 1.5
+"""From the start of one cold JVM to the next one's, in seconds."""
+
 Record = dict[str, Any]
 
 
@@ -119,9 +122,11 @@ class SideBySide:
         waiting, short = ThreadPoolExecutor(len(self.patient)), ThreadPoolExecutor(1)
         self._pools += [waiting, short]
         for place, name in enumerate(self.patient):
-            self._results[name] = waiting.submit(self._later, 1.5 * place, name)
-        for name in self.scenarios.keys() - set(self.patient):
-            self._results[name] = short.submit(self._run, name)
+            self._results[name] = waiting.submit(self._later, APART_S * place, name)
+        short.submit(time.sleep, APART_S * len(self.patient))
+        for name in self.scenarios:
+            if name not in self.patient:
+                self._results[name] = short.submit(self._run, name)
 
     def _later(self, seconds: float, name: str) -> Watched:
         time.sleep(seconds)

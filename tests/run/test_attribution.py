@@ -6,6 +6,7 @@ from h3probe.events import Endpoint, Frame, Process
 from h3probe.run.attribution import RETRIES_S, Attribution
 from h3probe.track.tracker import Tracker
 from h3probe.vantage.owners import Answer, Owner, Question
+from h3probe.vantage.synthesis import ACK, FIN
 from tests.run.traffic import CLIENT, ELSEWHERE, MS, SERVER, START_NS, Traffic
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from h3probe.track.tracker import Connection
 
 ROOT = 4000
+OTHER_SERVER = SERVER._replace(port=8443)
 MINE, CHILD, OTHER = Process(ROOT, "java"), Process(4001, "curl"), Process(1, "init")
 
 
@@ -28,9 +30,17 @@ class Told:
         """Remember it."""
         self.asked.append((protocol, local, remote))
 
-    def answer(self, owner: Owner, local: Endpoint = CLIENT, protocol: int = 17) -> None:
+    def answer(
+        self,
+        owner: Owner,
+        local: Endpoint = CLIENT,
+        protocol: int = 17,
+        *,
+        inode: int | None = None,
+        asked_ns: int = 0,
+    ) -> None:
         """Say who the owner is."""
-        self._found.append(Answer(START_NS, Question(protocol, local, SERVER), owner))
+        self._found.append(Answer(START_NS, Question(protocol, local, SERVER, inode, asked_ns), owner))
 
     def answers(self) -> list[Answer]:
         """What was told."""
@@ -59,12 +69,14 @@ class Watch:
 
 
 def test_asked_before_it_is_decoded() -> None:
-    """The frame that may begin a connection is enough to ask; later ones ask nothing."""
+    """The frame that may begin a connection is enough to ask; later ones, and answers, ask nothing."""
     watch = Watch()
     traffic = Traffic()
     first = traffic.initial()
     watch.attribution.sniffed(first)
     watch.attribution.sniffed(traffic.initial())
+    answer = Frame(3, START_NS, 101, traffic.udp(b"\xc0" + bytes(40), back=True).data, 100)
+    watch.attribution.sniffed(answer)
     assert watch.owners.asked == [(17, CLIENT, SERVER)]
 
 
@@ -89,6 +101,29 @@ def test_protocols_are_apart() -> None:
     watch.owners.answer(Owner(MINE, in_tree=None), protocol=6)
     watch.attribution.poll()
     assert (quic.process, tcp.process) == (None, MINE)
+
+
+def test_a_weaker_answer_changes_nothing() -> None:
+    """What was known while the socket was open stays known when it is gone."""
+    watch = Watch()
+    watch.attribution.narrow(ROOT)
+    (connection,) = watch.see([Traffic().initial()])
+    watch.owners.answer(Owner(None, in_tree=False))
+    watch.owners.answer(Owner(None, in_tree=None, missed_ns=START_NS + 9 * MS))
+    watch.attribution.poll()
+    assert not watch.attribution.wanted(connection)
+
+
+def test_a_port_that_is_used_again() -> None:
+    """Long after, the same port is another socket, and asked for anew."""
+    watch = Watch()
+    watch.see([Traffic().initial()])
+    watch.owners.answer(Owner(MINE, in_tree=True))
+    watch.attribution.poll()
+    (second,) = watch.see([Traffic(server=OTHER_SERVER, start_ns=START_NS + 60_000 * MS).initial()])
+    watch.attribution.poll()
+    assert second.process is None
+    assert (17, CLIENT, OTHER_SERVER) in watch.owners.asked
 
 
 def test_somebody_elses_is_not_wanted() -> None:
@@ -118,6 +153,33 @@ def test_a_packet_sent_after_the_tree_was_looked_at() -> None:
     assert not watch.attribution.wanted(connection)
 
 
+def test_a_socket_that_is_being_closed() -> None:
+    """The FIN of a socket whose descriptor is gone, and the acknowledgement after it, prove nothing."""
+    traffic = Traffic()
+    watch = Watch()
+    watch.attribution.narrow(ROOT)
+    (connection,) = watch.see(traffic.connected())
+    watch.owners.answer(Owner(None, in_tree=None, missed_ns=START_NS + 4 * MS), protocol=6)
+    watch.attribution.poll()
+    watch.see([traffic.frame(b""), traffic.tcp(flags=FIN | ACK), traffic.tcp(flags=ACK)])
+    watch.attribution.poll()
+    assert watch.attribution.wanted(connection)
+
+
+def test_a_socket_that_is_still_there_later() -> None:
+    """A socket that is there long after the tree did not have it is somebody else's; soon after it may be closing."""
+    for later, wanted in ((1, True), (200, False)):
+        watch = Watch()
+        watch.attribution.narrow(ROOT)
+        (connection,) = watch.see([Traffic().initial()])
+        missed = START_NS + 2 * MS
+        watch.owners.answer(Owner(None, in_tree=None, missed_ns=missed))
+        owner = Owner(None, in_tree=None, missed_ns=missed + later * MS)
+        watch.owners.answer(owner, inode=7, asked_ns=missed + later * MS)
+        watch.attribution.poll()
+        assert watch.attribution.wanted(connection) == wanted
+
+
 def test_what_is_not_known_is_reported() -> None:
     """A local connection whose owner nobody saw is reported, without a process, once the asking is over."""
     watch = Watch()
@@ -126,7 +188,7 @@ def test_what_is_not_known_is_reported() -> None:
     watch.attribution._open[connection.id].began -= max(RETRIES_S)
     for _ in RETRIES_S:
         watch.attribution.poll()
-    assert len(watch.owners.asked) == len(RETRIES_S) + 1  # the early one
+    assert len(watch.owners.asked) == len(RETRIES_S)
     assert not watch.attribution.pending(connection)
     assert watch.attribution.wanted(connection)
     assert connection.process is None

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from h3probe.events import Endpoint, Frame
 from h3probe.run.peek import Ends, peek
-from h3probe.vantage.synthesis import ACK, SYN
+from h3probe.vantage.synthesis import ACK, FIN, RST, SYN
 from tests.run.traffic import CLIENT, SERVER, Traffic
 from tests.wire import packets
 
@@ -23,6 +23,12 @@ def test_what_begins_a_connection(client: Endpoint, server: Endpoint) -> None:
     assert peek(syn) == Ends(6, client, server, begins=True)
     assert peek(syn_ack) == Ends(6, server, client, begins=False)
     assert peek(ack) == Ends(6, client, server, begins=False)
+
+
+@pytest.mark.parametrize("flags", [FIN | ACK, RST])
+def test_what_ends(flags: int) -> None:
+    """FIN and RST are the end of what their sender says."""
+    assert peek(Traffic().tcp(flags=flags)) == Ends(6, CLIENT, SERVER, begins=False, ends=True)
 
 
 def test_what_goes_on() -> None:

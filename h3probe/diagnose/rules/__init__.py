@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rules import (
+    alt_svc_unusable,
+    ca_rejected,
     fallback_delay,
+    h3_learned_late,
     incomplete_capture,
     no_fallback,
+    no_quic_attempt,
+    proxy_bypass,
     proxy_downgrade,
+    proxy_refused,
+    proxy_strips_alt_svc,
     quic_closed,
     quic_refused,
     quic_stalled,
@@ -34,7 +41,14 @@ _RULES = (
     quic_closed.RULE,
     quic_version_mismatch.RULE,
     race_lost.RULE,
+    ca_rejected.RULE,
+    proxy_refused.RULE,
     proxy_downgrade.RULE,
+    proxy_bypass.RULE,
+    proxy_strips_alt_svc.RULE,
+    no_quic_attempt.RULE,
+    h3_learned_late.RULE,
+    alt_svc_unusable.RULE,
     incomplete_capture.RULE,
 )
 

@@ -1,0 +1,54 @@
+"""proxy-bypass: a proxy is in use, and QUIC left past it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.rule import Finding, Rule, hellos
+from h3probe.diagnose.words import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h3probe.diagnose.story import Story
+    from h3probe.track.mark import Mark
+
+SLUG = "proxy-bypass"
+ADVICE = (
+    "Where everything has to go through the proxy, block UDP to port 443 from clients: they fall back to TCP, which "
+    "they send to the proxy."
+)
+
+
+def check(story: Story) -> Iterator[Finding]:
+    """Fire for a story of tunnels beside which the same client sent QUIC to the same name directly."""
+    opened = [(carrier, tunnel) for carrier, tunnel in story.tunnels if tunnel.open]
+    if not opened or story.origin is None:
+        return
+    name = story.origin.rpartition(":")[0]
+    carrier, tunnel = opened[0]
+    past = [q for q in story.host_quic if q.hello is not None and (q.hello.sni or "").lower() == name]
+    if carrier.process is not None:
+        past = [q for q in past if q.process is None or q.process.pid == carrier.process.pid]
+    if not past:
+        return
+    summary = (
+        f"Requests to {story.label} go through the proxy {carrier.server}, and QUIC to the same name left directly, "
+        f"past it, to {past[0].server}."
+    )
+    evidence: list[tuple[Mark, str]] = [(tunnel.asked, f"CONNECT {tunnel.target}"), *hellos(past[0], limit=2)]
+    yield Finding(SLUG, "notice", summary, cut(evidence), ADVICE, [carrier, past[0]])
+
+
+RULE = Rule(
+    slug=SLUG,
+    severity="notice",
+    title="QUIC went past the proxy",
+    looks_for=(
+        "A tunnel to a name through a proxy, and QUIC to the same name from the same host that did not go through it; "
+        "where processes are known, from the same one."
+    ),
+    advice=ADVICE,
+    sources=("RFC 9298 is the way for QUIC through a proxy", "JEP 517"),
+    check=check,
+)

@@ -1,0 +1,119 @@
+"""proxy-refused: the proxy did not give the tunnel that was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.rule import NOTICEABLE_S, Finding, Rule
+from h3probe.diagnose.words import PROXY_ANSWERS, cut
+from h3probe.text import clean, seconds
+from h3probe.track.clock import NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h3probe.diagnose.story import Story
+    from h3probe.records import Severity
+    from h3probe.track.mark import Mark
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tunnel import Tunnel
+
+SLUG = "proxy-refused"
+ADVICE = "Ask whoever runs the proxy, or exempt the host from it (NO_PROXY, -Dhttp.nonProxyHosts)."
+ADVICE_BY_STATUS = {
+    403: "The proxy's rules do not allow this host or port: ask whoever runs it for an exception.",
+    407: "Give the client credentials for the proxy; the JDK also needs an Authenticator, and "
+    "-Djdk.http.auth.tunneling.disabledSchemes= for Basic.",
+    502: "The proxy could not reach the server: look from the proxy's own host.",
+    503: "The proxy is overloaded or closed for maintenance.",
+    504: "The proxy got no answer from the server: look from the proxy's own host.",
+}
+ADVICE_UDP = (
+    "This proxy does not speak connect-udp (RFC 9298), which is what could carry HTTP/3; the client goes on with "
+    "CONNECT, over which HTTP/2 is the most there can be."
+)
+
+
+def check(story: Story) -> Iterator[Finding]:
+    """Fire for tunnels that were refused, or answered late, or not at all."""
+    for carrier, tunnel in story.tunnels:
+        if tunnel.status is not None and not tunnel.open:
+            yield _refused(story, carrier, tunnel)
+        elif tunnel.status is None and carrier.ended is not None and _silent(carrier, tunnel):
+            yield _unanswered(carrier, tunnel)
+        elif tunnel.open and _waited(tunnel) > NOTICEABLE_S:
+            yield _late(carrier, tunnel)
+
+
+def _silent(carrier: TcpConnection, tunnel: Tunnel) -> bool:
+    """Whether nothing came back: not even something that the capture does not show, and the client goes on after."""
+    return carrier.server_stream.bytes_seen == 0 and carrier.client_stream.bytes_seen <= tunnel.client_start
+
+
+def _waited(tunnel: Tunnel) -> float:
+    if tunnel.waited is not None:
+        return tunnel.waited
+    return (tunnel.answered.time_ns - tunnel.asked.time_ns) / NS if tunnel.answered is not None else 0.0
+
+
+def _who(carrier: TcpConnection, tunnel: Tunnel) -> str:
+    return f"the proxy behind {carrier.server}" if tunnel.by_upstream else f"the proxy {carrier.server}"
+
+
+def _evidence(tunnel: Tunnel) -> list[tuple[Mark, str]]:
+    rows = [(tunnel.asked, f"{tunnel.method} {tunnel.target}")]
+    if tunnel.answered is not None:
+        rows.append((tunnel.answered, f"the answer: {tunnel.status}"))
+    return rows
+
+
+def _refused(story: Story, carrier: TcpConnection, tunnel: Tunnel) -> Finding:
+    after = [t for _, t in story.tunnels if t.open and t.asked.time_ns >= tunnel.asked.time_ns]
+    severity: Severity = "problem"
+    if after:
+        severity = "info"
+    elif tunnel.method == "connect-udp":
+        severity = "notice"
+    meaning = PROXY_ANSWERS.get(tunnel.status or 0, "the proxy declined")
+    who = _who(carrier, tunnel)
+    summary = f"{who[:1].upper()}{who[1:]} answered {tunnel.status} to {tunnel.method} {tunnel.target}: {meaning}."
+    if tunnel.error:
+        summary += f" It says: {clean(tunnel.error, 160)}."
+    if after:
+        summary += f" The client asked again, with {after[0].method}, and got its tunnel."
+    advice = ADVICE_UDP if tunnel.method == "connect-udp" else ADVICE_BY_STATUS.get(tunnel.status or 0, ADVICE)
+    return Finding(SLUG, severity, summary, cut(_evidence(tunnel)), advice, [carrier])
+
+
+def _unanswered(carrier: TcpConnection, tunnel: Tunnel) -> Finding:
+    end = carrier.ended[0] if carrier.ended is not None else carrier.last
+    waited = (end.time_ns - tunnel.asked.time_ns) / NS
+    by = carrier.ended[1] if carrier.ended is not None else "client"
+    who = "proxy" if by == "server" else "client"
+    summary = (
+        f"{tunnel.method} {tunnel.target} got no answer from {_who(carrier, tunnel)}; the {who} closed the connection "
+        f"after {seconds(waited)}."
+    )
+    evidence = [*_evidence(tunnel), (end, f"closed by the {who}")]
+    return Finding(SLUG, "problem", summary, cut(evidence), ADVICE, [carrier], waited if by == "client" else None)
+
+
+def _late(carrier: TcpConnection, tunnel: Tunnel) -> Finding:
+    waited = _waited(tunnel)
+    summary = f"{tunnel.method} {tunnel.target} was answered by {_who(carrier, tunnel)} after {seconds(waited)}."
+    return Finding(SLUG, "problem", summary, cut(_evidence(tunnel)), ADVICE_BY_STATUS[504], [carrier], waited)
+
+
+RULE = Rule(
+    slug=SLUG,
+    severity="problem",
+    title="The proxy gave no tunnel",
+    looks_for=(
+        "A CONNECT or connect-udp that a proxy answered with something other than success, after more than a second, "
+        "or not before the connection ended. One that the client followed with a request that succeeded, as after a "
+        "first 407, is information."
+    ),
+    advice=ADVICE,
+    sources=("RFC 9110, 9.3.6 and 15.5.8", "RFC 9298", "measured: curl 8.23 asks for connect-udp first"),
+    check=check,
+)

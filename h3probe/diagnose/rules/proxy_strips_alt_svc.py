@@ -1,0 +1,42 @@
+"""proxy-strips-alt-svc: the server's Alt-Svc did not reach the client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.rule import Finding, Rule
+from h3probe.text import clean
+from h3probe.track.mark import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h3probe.diagnose.story import Story
+
+SLUG = "proxy-strips-alt-svc"
+ADVICE = "Let the proxy pass Alt-Svc on, or have it name an address of its own under which it speaks HTTP/3."
+
+
+def check(story: Story) -> Iterator[Finding]:
+    """Fire when lines that the server sent are missing from what the client got."""
+    lost = [seen for seen in story.alt_svc if seen.lines and not seen.passed_on]
+    if not lost:
+        return
+    first = lost[0]
+    summary = (
+        f"{story.label} sent “alt-svc: {clean(', '.join(first.lines), 200)}”, and the client did not get it: the proxy "
+        "does not stand before any of these alternatives."
+    )
+    evidence = [(Mark(None, first.time_ns), "the server's Alt-Svc, as the proxy received it")]
+    yield Finding(SLUG, "notice", summary, evidence, ADVICE, list(story.connections[:1]))
+
+
+RULE = Rule(
+    slug=SLUG,
+    severity="notice",
+    title="A proxy takes Alt-Svc away",
+    looks_for="Alt-Svc lines that arrived at a proxy which h3probe is, and that it did not pass on.",
+    advice=ADVICE,
+    sources=("RFC 7838, 2.3: an alternative must be authoritative for the origin",),
+    check=check,
+)
