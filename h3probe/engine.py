@@ -54,12 +54,14 @@ class Engine:
         source: File names, interfaces or relays, for the first record.
         format: The capture's format, for the first record.
         filters: What is to be reported.
+        sees_wire: Whether packets are seen, and not the proxy's reports alone.
         tracker: Decodes and follows.
     """
 
     source: str
     format: str | None
     filters: Filters = field(default_factory=Filters)
+    sees_wire: bool = True
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
@@ -231,6 +233,7 @@ class Engine:
         for story in stories:
             clients = {c.client.host for c in story.connections}
             add_proxy_facts(story, self.tracker.proxy.facts, self.tracker.names)
+            story.sees_wire = self.sees_wire
             story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
         return stories
 

@@ -60,6 +60,7 @@ class Story:
         rejected: Times that the client refused the proxy's certificate.
         trouble: What a proxy behind the one asked did not do.
         binding: What DNS says of the origin's services.
+        sees_wire: Whether packets are seen, and not the proxy's reports alone.
         proxied: Whether the client's host asked a proxy for the origin as well, in another story.
     """
 
@@ -77,6 +78,7 @@ class Story:
     other_ports: list[int] = field(default_factory=list)
     host_quic: list[QuicConnection] = field(default_factory=list)
     proxied: bool = False
+    sees_wire: bool = True
     software: Client | None = None
     exchanges: list[Exchange] = field(default_factory=list)
     alt_svc: list[AltSvcSeen] = field(default_factory=list)
@@ -306,6 +308,7 @@ def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
     """Give a story what the proxy and DNS say about it."""
     ends = {connection.client for connection in story.connections}
     ids = {connection.id for connection in story.connections}
+    story.relayed = story.relayed or all(connection.client in facts.legs for connection in story.connections)
     story.exchanges = [s.exchange for s in facts.exchanges if s.exchange.client in ends]
     story.rejected = [r for r in facts.rejected if r.client in ends]
     story.trouble = [t for connection, t in facts.trouble if connection in ids]

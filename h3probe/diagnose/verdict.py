@@ -6,7 +6,16 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rules.fallback_delay import fallback_of
-from h3probe.diagnose.words import PROXY_ANSWERS, close_text, http_over_tcp, initials, is_dns, is_h3, used_version
+from h3probe.diagnose.words import (
+    PROXY_ANSWERS,
+    close_text,
+    http_over_tcp,
+    initials,
+    is_dns,
+    is_h3,
+    no_quic,
+    used_version,
+)
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
@@ -278,8 +287,8 @@ def _through_proxy(story: Story) -> str:
     if story.host_quic:
         return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC also left this host, past the proxy."
     return (
-        f"{name}, through a CONNECT tunnel of the proxy {tcp.server}: such a tunnel cannot carry HTTP/3, and no QUIC "
-        "packet left this host."
+        f"{name}, through a CONNECT tunnel of the proxy {tcp.server}: such a tunnel cannot carry HTTP/3, and "
+        f"{no_quic(story)}."
     )
 
 

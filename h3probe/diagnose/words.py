@@ -89,6 +89,13 @@ def http_over_tcp(connection: TcpConnection) -> str:
     return f"TCP ({clean(', '.join(hello.alpn), 40)})"
 
 
+def no_quic(story: Story) -> str:
+    """What can be said of QUIC where none was seen."""
+    if story.sees_wire:
+        return "no QUIC packet left this host"
+    return "whether QUIC left past the proxy is not seen without sniffing"
+
+
 def used_version(story: Story, connection: TcpConnection) -> str:
     """The version that the proxy saw, else what the handshake tells."""
     seen = [v for v in story.versions or () if v != "HTTP/3"]

@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from h3probe.errors import PrivilegeError
+from h3probe.events import ProxyDied
 from h3probe.run.attribution import Attribution, local_addresses
 from h3probe.run.end import End, Ended, Plan
+from h3probe.run.proxying import hand_over
 from h3probe.run.session import TICK_S, Session
 from h3probe.run.stop import Stop
 from h3probe.vantage import privileges
 from h3probe.vantage.command import Command
 from h3probe.vantage.owners import DirectOwners
 from h3probe.vantage.process_helper import ProcessesHelper
+from h3probe.vantage.proxy import Proxy
 from h3probe.vantage.sniff import Sniffer
 from h3probe.wire.quic.protection import initial_keys
 
@@ -30,26 +34,36 @@ if TYPE_CHECKING:
     from h3probe.events import Dropped, Frame
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
+    from h3probe.vantage.proxy_spec import ProxySpec
 
 QUIC_V1 = 1
 
 
-def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[], Recorder | None]) -> Ended:
-    """Watch interfaces until the plan's end.
+def sniff(
+    plan: Plan,
+    engine: Engine,
+    output: Output,
+    make_recorder: Callable[[], Recorder | None],
+    proxy_spec: ProxySpec | None = None,
+) -> Ended:
+    """Watch interfaces until the plan's end, and be the command's proxy beside it.
 
     Args:
         plan: What is to be watched.
         engine: Explains.
         output: Shows.
         make_recorder: Opens the capture file; called as the user who called sudo.
+        proxy_spec: The proxy to run; with it, sniffing is left out where it is not allowed.
 
     Raises:
-        UserError: No permission, no such interface, no such command, no such file to be written.
+        UserError: No permission, no such interface, no such command, no such file to be written, no proxy.
     """
     with ExitStack() as stack:
-        sniffer = stack.enter_context(Sniffer(plan.interfaces))
+        sniffer = _sniffer(stack, plan, output, needed=proxy_spec is None)
+        engine.sees_wire = sniffer is not None
         user = privileges.sudo_user()
         helper = _owners(stack, plan, user)
+        proxy = None if proxy_spec is None else stack.enter_context(Proxy(proxy_spec, user=user))
         local = engine.tracker.hosts.local = local_addresses()
         attribution = Attribution(helper, local)
         with privileges.acting_as(user):
@@ -61,12 +75,14 @@ def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[]
         stop = stack.enter_context(Stop(lambda number: command.forward(number) if command is not None else None))
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
-        output.note(_announcement(plan))
+        environment = None if proxy is None else hand_over(plan, proxy, output, user)
+        if sniffer is not None:
+            output.note(_announcement(plan))
         # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.
         began_ns = 0
         if plan.command:
             began_ns = time.time_ns()
-            command = stack.enter_context(Command(plan.command, user=user, stdout=plan.stdout))
+            command = stack.enter_context(Command(plan.command, env=environment, user=user, stdout=plan.stdout))
             helper.watch(command.pid)
         # The parser of hostile bytes keeps no rights: everything that needs them is open by now.
         if user is not None:
@@ -74,13 +90,24 @@ def sniff(plan: Plan, engine: Engine, output: Output, make_recorder: Callable[[]
         root = command.pid if command is not None else plan.pid
         if root is not None:
             attribution.narrow(root, began_ns)
-        ended = _Loop(plan, sniffer, helper, command, stop, session).run()
+        ended = _Loop(plan, sniffer, helper, command, stop, session, proxy).run()
+        if proxy is not None:
+            session.events(proxy.stop())
         session.events(_rest(sniffer))
-        _, dropped = sniffer.statistics()
-        session.finish(dropped=dropped)
+        session.finish(dropped=None if sniffer is None else sniffer.statistics()[1])
         if attribution.left_out and not engine.counts["quic"] + engine.counts["tcp"]:
             output.note(f"connections of other processes that were left out: {attribution.left_out}")
         return ended
+
+
+def _sniffer(stack: ExitStack, plan: Plan, output: Output, *, needed: bool) -> Sniffer | None:
+    try:
+        return stack.enter_context(Sniffer(plan.interfaces))
+    except PrivilegeError:
+        if needed or plan.interfaces:
+            raise
+        output.note("no right to sniff: what goes past the proxy, QUIC above all, is not seen")
+        return None
 
 
 def _owners(stack: ExitStack, plan: Plan, user: privileges.User | None) -> ProcessesHelper | DirectOwners:
@@ -99,16 +126,21 @@ class _Loop:
     """Waits for packets, answers and signals until the plan's end."""
 
     plan: Plan
-    sniffer: Sniffer
+    sniffer: Sniffer | None
     helper: ProcessesHelper | DirectOwners
     command: Command | None
     stop: Stop
     session: Session
+    proxy: Proxy | None = None
 
     def run(self) -> Ended:
         end = End(self.plan, self.command, self.stop)
         with selectors.DefaultSelector() as selector:
-            sources: list[HasFileno] = [*self.sniffer.sockets, self.stop.wake]
+            sources: list[HasFileno] = [self.stop.wake]
+            if self.sniffer is not None:
+                sources += self.sniffer.sockets
+            if self.proxy is not None:
+                sources.append(self.proxy)
             if isinstance(self.helper, ProcessesHelper):
                 sources.append(self.helper)
             for source in sources:
@@ -123,15 +155,22 @@ class _Loop:
             self.stop.drain()
         if isinstance(self.helper, ProcessesHelper) and self.helper in ready and not self.helper.alive:
             selector.unregister(self.helper)
-        events = self.sniffer.read()
-        if events:
+        if self.sniffer is not None:
+            self.session.events(self.sniffer.read())
+        if self.proxy is not None:
+            events = self.proxy.events()
             self.session.events(events)
+            if any(isinstance(event, ProxyDied) for event in events):
+                selector.unregister(self.proxy)
+                self.proxy = None
         self.session.tick()
 
 
-def _rest(sniffer: Sniffer) -> list[Frame | Dropped]:
+def _rest(sniffer: Sniffer | None) -> list[Frame | Dropped]:
     """What waits in the kernel still, bounded: a flood does not keep a run from ending."""
     rest: list[Frame | Dropped] = []
+    if sniffer is None:
+        return rest
     for _ in range(64):
         batch = sniffer.read()
         if not batch:

@@ -35,7 +35,8 @@ OTHER_PROTOCOLS = frozenset({20, 21, 22, 23, 25, 53, 88, 110, 111, 135, 139, 143
 HANDSHAKES_LIMIT = 1_024
 # RFC 6298, 2: a first retransmission comes after a second, or 200 ms where a system is eager.
 RETRANSMISSION_NS = NS // 10
-CONNECT_PREFIXES = (b"CONNECT ", b"GET /.well-known/masque/")
+# A request for connect-udp is a GET, in absolute form where it is sent to a proxy; its head tells it from others.
+CONNECT_PREFIXES = (b"CONNECT ", b"GET ")
 
 
 class TcpTracker:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import Finding, Rule
 from h3probe.diagnose.rules.no_quic_attempt import offer
-from h3probe.diagnose.words import cut, used_version
+from h3probe.diagnose.words import cut, no_quic, used_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def _finding(story: Story, used: list[tuple[TcpConnection, Tunnel]]) -> Finding:
     count = "" if len(used) == 1 else f" ({len(used)} tunnels)"
     summary = (
         f"Requests to {story.label} went through a CONNECT tunnel of the proxy {tcp.server}{count}, as "
-        f"{used_version(story, tcp)}: a TCP tunnel cannot carry HTTP/3, and no QUIC packet left this client's host."
+        f"{used_version(story, tcp)}: a TCP tunnel cannot carry HTTP/3, and {no_quic(story)}."
     )
     wanted = _wanted(story)
     if wanted is not None:

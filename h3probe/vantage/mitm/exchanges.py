@@ -1,0 +1,175 @@
+"""Requests and responses that the proxy sees: plain ones, and those of intercepted TLS."""
+
+# mitmproxy annotates only a part of its functions.
+# mypy: disallow-untyped-calls=False
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from mitmproxy.proxy.mode_specs import ReverseMode
+
+from h3probe.events import AltSvcSeen, Exchange, PlainRequest, UpstreamTrouble
+from h3probe.vantage.mitm import altsvc
+from h3probe.vantage.mitm.tunnels import ASKED
+from h3probe.vantage.mitm.words import host_and_port, path_of, plain_error, schemes, version
+
+if TYPE_CHECKING:
+    from mitmproxy import http, tcp
+
+    from h3probe.vantage.mitm.connections import Connections
+    from h3probe.vantage.mitm.settings import Settings
+    from h3probe.vantage.mitm.watch import ConnectionWatch
+
+_NS: Final = 1_000_000_000
+
+
+class Exchanges:
+    """An add-on that reports them, rewrites Alt-Svc in reverse mode, and keeps nothing.
+
+    Args:
+        connections: Knows the connections.
+        settings: What surrounds the proxy; None for an add-on to somebody else's mitmdump, which changes nothing.
+    """
+
+    def __init__(self, connections: Connections, settings: Settings | None) -> None:
+        self._connections = connections
+        self._changes = settings is not None
+        self._upstream = None if settings is None else settings.upstream
+        self._standing = {
+            (each.target_host.lower(), each.target_port): each.port for each in (settings.standing if settings else ())
+        }
+
+    def requestheaders(self, flow: http.HTTPFlow) -> None:
+        """A request begins."""
+        watch, request = self._connections.of(flow.client_conn), flow.request
+        if watch is None or ASKED in flow.metadata:
+            return
+        watch.head_is_complete()
+        if request.scheme == "http" and watch.tunnel is None and not flow.client_conn.tls_established:
+            self._connections.emit(
+                PlainRequest(
+                    time_ns=time.time_ns(),
+                    connection=watch.id,
+                    client=watch.client,
+                    proxy=watch.proxy,
+                    method=request.method,
+                    url=_url(request),
+                )
+            )
+        if self._changes:
+            self._authorize(flow, watch)
+            request.stream = True
+
+    def _authorize(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
+        """Credentials for a proxy go to the proxy that they are for, and no further (RFC 9110, 11.7.2)."""
+        if watch.tunnel is not None or isinstance(flow.client_conn.proxy_mode, ReverseMode):
+            return
+        if self._upstream is None:
+            flow.request.headers.pop("Proxy-Authorization", None)
+        elif flow.request.scheme == "http" and self._upstream.authorization is not None:
+            flow.request.headers.setdefault("Proxy-Authorization", self._upstream.authorization)
+
+    def responseheaders(self, flow: http.HTTPFlow) -> None:
+        """A response begins."""
+        watch, response = self._connections.of(flow.client_conn), flow.response
+        if watch is None or response is None:
+            return
+        if self._changes and ASKED not in flow.metadata:
+            response.stream = True
+        lines = response.headers.get_all("alt-svc")
+        if lines:
+            self._connections.emit(
+                AltSvcSeen(
+                    time_ns=time.time_ns(),
+                    connection=watch.id,
+                    client=watch.client,
+                    origin=_origin(flow.request),
+                    lines=tuple(lines),
+                    passed_on=tuple(self._rewrite(flow, response, lines)),
+                )
+            )
+        if response.status_code == 407 and self._upstream is not None and ASKED not in flow.metadata:
+            self._refused(flow, watch, response)
+
+    def _rewrite(self, flow: http.HTTPFlow, response: http.Response, lines: list[str]) -> list[str]:
+        if not self._standing or not isinstance(flow.client_conn.proxy_mode, ReverseMode):
+            return lines
+        rewritten = altsvc.rewrite(lines, flow.request.host, self._standing)
+        if rewritten != lines:
+            response.headers.set_all("alt-svc", rewritten)
+        return rewritten
+
+    def _refused(self, flow: http.HTTPFlow, watch: ConnectionWatch, response: http.Response) -> None:
+        self._connections.emit(
+            UpstreamTrouble(
+                time_ns=time.time_ns(),
+                connection=watch.id,
+                tunnel=None,
+                upstream=self._upstream.name if self._upstream is not None else "",
+                kind="refused",
+                seconds=max(response.timestamp_start - flow.request.timestamp_start, 0.0),
+                text=f"407 {response.reason}".strip(),
+                status=407,
+                challenges=schemes(response.headers.get_all("proxy-authenticate")),
+            )
+        )
+
+    def response(self, flow: http.HTTPFlow) -> None:
+        """A response is over."""
+        self._exchange(flow, None)
+
+    def error(self, flow: http.HTTPFlow) -> None:
+        """There will be no response, or no whole one."""
+        self._exchange(flow, plain_error(flow.error.msg) if flow.error is not None else "failed")
+
+    def _exchange(self, flow: http.HTTPFlow, error: str | None) -> None:
+        watch = self._connections.of(flow.client_conn)
+        if watch is None:
+            return
+        request, response = flow.request, flow.response
+        if ASKED not in flow.metadata and request.method != "CONNECT":
+            self._connections.emit(
+                Exchange(
+                    time_ns=_ns(request.timestamp_start),
+                    connection=watch.id,
+                    client=watch.client,
+                    proxy=watch.proxy,
+                    origin=_origin(request),
+                    method=request.method,
+                    url=_url(request),
+                    status=None if response is None else response.status_code,
+                    version=version(request.http_version),
+                    server_version=None if response is None else version(response.http_version),
+                    answered_ns=None if response is None else _ns(response.timestamp_start),
+                    ended_ns=time.time_ns(),
+                    error=error,
+                    intercepted=flow.client_conn.tls_established,
+                )
+            )
+        watch.expect_head()
+
+    # What mitmproxy would keep in memory
+
+    def tcp_message(self, flow: tcp.TCPFlow) -> None:
+        """Forget what is passed on right after this."""
+        if self._changes:
+            flow.messages.clear()
+
+    def websocket_message(self, flow: http.HTTPFlow) -> None:
+        """Forget all messages but the one that is passed on right after this."""
+        if self._changes and flow.websocket is not None:
+            del flow.websocket.messages[:-1]
+
+
+def _origin(request: http.Request) -> str:
+    return f"{request.scheme}://{host_and_port(request.host, request.port)}"
+
+
+def _url(request: http.Request) -> str:
+    return _origin(request) + path_of(request.path)
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * _NS)

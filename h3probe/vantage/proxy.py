@@ -1,0 +1,359 @@
+"""The proxy: mitmdump in a process of its own, and the events it reports.
+
+It is driven by whoever has the loop: `fileno` is readable when there are events, `events` never waits. A crash over
+there loses nothing here, it needs no rights, and h3probe's own process never imports mitmproxy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from h3probe.errors import DecodeError, UserError
+from h3probe.events import Dropped, ProxyDied, ProxyReady, Unreadable
+from h3probe.vantage import privileges
+from h3probe.vantage.mitm.settings import Settings, Standing
+from h3probe.vantage.proxy_events import LONGEST_LINE, parse_event
+from h3probe.vantage.proxy_ports import claim
+from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
+from h3probe.vantage.proxy_trust import CA_CERTIFICATE, default_folder, private_folder, system_roots
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from h3probe.events import Endpoint, ProxyEvent
+    from h3probe.vantage.privileges import User
+    from h3probe.vantage.proxy_spec import Listen, ProxySpec
+
+START_S: Final = 30.0
+"""How long mitmdump may take until it listens; on an idle machine it takes about one second."""
+GRACE_S: Final = 3.0
+"""How long it may take to end, before it is killed."""
+BATCH: Final = 1 << 20
+"""Bytes that one call of `events` reads at most."""
+_PIPE: Final = 1 << 20
+_LAST_WORDS: Final = 8192
+_PACKAGE: Final = Path(__file__).parents[1]
+_SCRIPT: Final = Path(__file__).with_name("mitm") / "script.py"
+
+_OPTIONS: Final = {
+    # What is seen is what the client's own proxy would do: connect first, then answer.
+    "connection_strategy": "eager",
+    # Alt-Svc is rewritten by the add-on, which knows its grammar.
+    "keep_alt_svc_header": "true",
+    # Bodies pass through; none is kept.
+    "stream_large_bodies": "1",
+    # A proxy on loopback has no clients elsewhere; one that listens elsewhere has none on the Internet.
+    "block_global": "true",
+    "onboarding": "false",
+    # An idle tunnel is the client's business; mitmproxy would end it after ten minutes.
+    "tcp_timeout": "86400",
+    "flow_detail": "0",
+    "termlog_verbosity": "error",
+}
+
+
+class Proxy:
+    """Starts mitmdump, reads its events, and ends it.
+
+    As a context manager it is ready inside of its block. Otherwise: `start`, `wait_until_ready` (or `events` until
+    `ready`), and `stop`.
+
+    Args:
+        spec: What is asked of it.
+        folder: Where its authority is kept; below the user's data folder unless given.
+        user: Whom it runs as, when this process is root.
+
+    Attributes:
+        addresses: Where it listens, once it is started.
+        ready: Whether it does.
+    """
+
+    def __init__(self, spec: ProxySpec, *, folder: Path | None = None, user: User | None = None) -> None:
+        self.spec = spec
+        self.folder = folder or default_folder(privileges.environment_of(user) if user is not None else None)
+        self.addresses: list[Endpoint] = []
+        self.ready = False
+        self._user = user
+        self._process: subprocess.Popen[bytes] | None = None
+        self._events = -1
+        self._words = -1
+        self._buffer = bytearray()
+        self._said = bytearray()
+        self._skipping = False
+        self._early: list[ProxyEvent | Dropped | Unreadable] = []
+        self._over = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process's number; what it connects to on its own is not the client's doing."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, of several the first one's."""
+        return self.addresses[0].port
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether other hosts can reach it, which deserves a warning."""
+        return not all(address.is_loopback for address in self.addresses)
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate of its authority, PEM."""
+        return self.folder / CA_CERTIFICATE
+
+    def fileno(self) -> int:
+        """Readable when `events` has something to give."""
+        return self._events
+
+    def start(self) -> None:
+        """Start the process, without waiting for it.
+
+        Raises:
+            UserError: The port is in use, the authority's folder is no good, or there is no Python to run.
+        """
+        with privileges.acting_as(self._user):
+            private_folder(self.folder)
+        modes, standing = self._modes()
+        self._events, theirs = os.pipe()
+        self._words, their_words = os.pipe()
+        try:
+            for ours in (self._events, self._words):
+                os.set_blocking(ours, False)
+            _enlarge(self._events)
+            self._process = self._spawn(modes, theirs, their_words)
+        finally:
+            os.close(theirs)
+            os.close(their_words)
+        self._tell(Settings(theirs, self.spec.intercept, self.spec.upstream, standing, self._secrets()))
+
+    def wait_until_ready(self, timeout: float = START_S) -> None:
+        """Wait until it listens; what it reports until then is kept for `events`.
+
+        Raises:
+            UserError: It ended, or did not get ready in time.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            self._early += self._read()
+            if self.ready:
+                return
+            died = next((event for event in self._early if isinstance(event, ProxyDied)), None)
+            if died is not None:
+                raise UserError(f"the proxy could not start: {_reason(died)}")
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise UserError(f"the proxy did not listen within {timeout:.0f} s: {_reason(self._died(0))}")
+            select.select([self._events, self._words], [], [], min(left, 0.1))
+
+    def events(self) -> list[ProxyEvent | Dropped | Unreadable]:
+        """What was reported since the last call, in order, without waiting; the last of all may be `ProxyDied`."""
+        early, self._early = self._early, []
+        return early + self._read()
+
+    def stop(self) -> list[ProxyEvent | Dropped | Unreadable]:
+        """End it, and return what it still had to report."""
+        process = self._process
+        if process is None:
+            return []
+        rest = self.events()
+        self._over = True  # whatever ends it now was asked for
+        process.terminate()
+        deadline = time.monotonic() + GRACE_S
+        # What it reports at its end fills a pipe that somebody has to read, or it does not end.
+        while process.poll() is None and time.monotonic() < deadline:
+            select.select([self._events], [], [], 0.02)
+            rest += self._read()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        while more := self._read():
+            rest += more
+        self._close()
+        return rest
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+            self.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # Starting
+
+    def _modes(self) -> tuple[list[str], tuple[Standing, ...]]:
+        """The modes as mitmproxy spells them, and what the add-on is told of the servers stood before."""
+        if self.spec.listen is not None:
+            upstream = self.spec.upstream
+            mode = "regular" if upstream is None else f"upstream:{upstream.scheme}://{upstream.name}"
+            return _listening(mode, self.spec.listen, udp=False)[0], ()
+        modes: list[str] = []
+        standing: list[Standing] = []
+        for each in self.spec.reverse:
+            host = f"[{each.target_host}]" if ":" in each.target_host else each.target_host
+            more, port = _listening(f"reverse:https://{host}:{each.target_port}", each.listen, udp=True)
+            modes += more
+            standing.append(Standing(port, each.target_host, each.target_port))
+        return modes, tuple(standing)
+
+    def _spawn(self, modes: list[str], events: int, words: int) -> subprocess.Popen[bytes]:
+        options = _OPTIONS | {"confdir": str(self.folder), "ssl_insecure": str(self.spec.insecure).lower()}
+        roots = self.spec.upstream_ca or system_roots()
+        if roots is not None:
+            options["ssl_verify_upstream_trusted_ca"] = str(roots)
+        # -P: the folder that the user happens to be in is no place to import from.
+        argv = [sys.executable, "-P", "-m", "h3probe.vantage.mitm", "-s", str(_SCRIPT)]
+        for mode in modes:
+            argv += ["--mode", mode]
+        for name, value in options.items():
+            argv += ["--set", f"{name}={value}"]
+        user = self._user
+        try:
+            return subprocess.Popen(  # noqa: S603 - this Python, and arguments made here
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=words,
+                stderr=words,
+                pass_fds=(events,),
+                env=self._environment(),
+                process_group=0,  # the terminal's Ctrl-C is for h3probe, which ends it afterwards
+                user=None if user is None else user.uid,
+                group=None if user is None else user.gid,
+                extra_groups=None if user is None else privileges.groups_of(user),
+            )
+        except OSError as error:
+            raise UserError(f"mitmproxy cannot be started: {error.strerror}") from error
+
+    def _environment(self) -> dict[str, str]:
+        environment = dict(os.environ)
+        if self._user is not None:
+            environment = privileges.environment_of(self._user, environment)
+        environment.pop(PASSWORD_VARIABLE, None)
+        paths = [str(_PACKAGE.parent), *filter(None, [environment.get("PYTHONPATH")])]
+        return environment | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+
+    def _secrets(self) -> tuple[str, ...]:
+        upstream = self.spec.upstream
+        if upstream is None or upstream.authorization is None:
+            return ()
+        return (upstream.authorization.partition(" ")[2],)
+
+    def _tell(self, settings: Settings) -> None:
+        if self._process is None or self._process.stdin is None:
+            return
+        with contextlib.suppress(BrokenPipeError):  # it has ended already, and `events` will say why
+            self._process.stdin.write(settings.dump().encode())
+            self._process.stdin.flush()
+
+    # Reading
+
+    def _read(self) -> list[ProxyEvent | Dropped | Unreadable]:
+        if self._process is None or self._events < 0:
+            return []
+        self._listen()
+        found: list[ProxyEvent | Dropped | Unreadable] = []
+        ended = False
+        for _ in range(BATCH // 65536):
+            data = _some(self._events)
+            if not data:
+                ended = data is not None
+                break
+            self._take(data, found)
+        if ended and not self._over:
+            self._over = True
+            status = self._exit_status()
+            self._listen()
+            found.append(self._died(status))
+        return found
+
+    def _take(self, data: bytes, found: list[ProxyEvent | Dropped | Unreadable]) -> None:
+        self._buffer += data
+        *lines, rest = self._buffer.split(b"\n")
+        self._buffer = rest
+        for line in lines:
+            if self._skipping:
+                self._skipping = False
+                continue
+            try:
+                event = parse_event(bytes(line))
+            except DecodeError as error:
+                found.append(Unreadable(f"the proxy reported something that is no event ({error})"))
+                continue
+            if isinstance(event, ProxyReady):
+                self.ready, self.addresses = True, list(event.listening)
+            found.append(event)
+        if len(self._buffer) > LONGEST_LINE:
+            self._buffer.clear()
+            if not self._skipping:
+                found.append(Unreadable("the proxy reported a line that does not end"))
+            self._skipping = True
+
+    def _listen(self) -> None:
+        while data := _some(self._words):
+            self._said += data
+            del self._said[:-_LAST_WORDS]
+
+    def _exit_status(self) -> int:
+        if self._process is None:
+            return 0
+        try:
+            status = self._process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        return status if status >= 0 else 128 - status
+
+    def _died(self, status: int) -> ProxyDied:
+        lines = self._said.decode("utf-8", "backslashreplace").splitlines()
+        words = tuple(line.rstrip()[:512] for line in lines if line.strip())
+        return ProxyDied(time.time_ns(), status, words[-20:])
+
+    def _close(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        for descriptor in (self._events, self._words):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._events = self._words = -1
+        self._process = None
+
+
+def _listening(mode: str, listen: Listen, *, udp: bool) -> tuple[list[str], int]:
+    hosts, port = claim(listen.host, listen.port, udp=udp)
+    return [f"{mode}@{host}:{port}" for host in hosts], port
+
+
+def _some(descriptor: int) -> bytes | None:
+    """What there is to read: None for nothing now, nothing at the end."""
+    try:
+        return os.read(descriptor, 65536)
+    except BlockingIOError:
+        return None
+
+
+def _enlarge(pipe: int) -> None:
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl  # noqa: PLC0415 - there is none on Windows
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
+
+
+def _reason(died: ProxyDied) -> str:
+    words = [line for line in died.last_words if "exiting" not in line]
+    return words[-1] if words else f"it ended with status {died.exit_status} and said nothing"
