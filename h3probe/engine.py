@@ -6,7 +6,7 @@ It has no clock, no file and no socket: time comes in with the events, and whoev
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
-from h3probe.diagnose.story import add_proxy_facts, tell_stories
+from h3probe.diagnose.story import add_proxy_facts, origin_of_url, tell_stories
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
 from h3probe.filters import Filters
@@ -31,14 +31,21 @@ if TYPE_CHECKING:
 
     from h3probe.diagnose.conclusion import Conclusion
     from h3probe.diagnose.rule import Finding
-    from h3probe.diagnose.story import Story
+    from h3probe.diagnose.story import Story, Vantage
     from h3probe.events import Event
     from h3probe.records import Moment
+    from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
     from h3probe.track.tracker import Connection, IcmpSighting, Progress
 
 Output = AnyRecord | object
 # Connections kept for the diagnosis; what had to be forgotten is counted and said.
 KEPT_CONNECTIONS = 50_000
+UNOWNED = "Owner not known"
+SILENT = "Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it."
+SILENT_BEHIND_PROXY = (
+    "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection. This is what HTTP_3_URI_ONLY with a "
+    "proxy looks like: JDK 26 fails such a request at once, with UnsupportedProtocolVersionException."
+)
 # How often, in the capture's time, a live run looks for stories that are over.
 CONCLUDE_NS = 5 * NS
 
@@ -54,14 +61,18 @@ class Engine:
         source: File names, interfaces or relays, for the first record.
         format: The capture's format, for the first record.
         filters: What is to be reported.
-        sees_wire: Whether packets are seen, and not the proxy's reports alone.
+        vantage: Where from; a relay and a proxy do not see what goes past them.
+        wants_command: Whether only a command's traffic is wanted.
+        behind_proxy: The command that was given a proxy, so that its silence means something.
         tracker: Decodes and follows.
     """
 
     source: str
     format: str | None
     filters: Filters = field(default_factory=Filters)
-    sees_wire: bool = True
+    vantage: Vantage = "wire"
+    wants_command: bool = False
+    behind_proxy: str | None = None
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
@@ -77,6 +88,8 @@ class Engine:
     _undecided: list[Connection] = field(default_factory=list)
     _waiting: list[Connection] = field(default_factory=list)
     _waiting_icmp: list[IcmpSighting] = field(default_factory=list)
+    _waiting_exchanges: list[ExchangeSighting] = field(default_factory=list)
+    _waiting_alt_svc: list[AltSvcSighting] = field(default_factory=list)
     _settled_since: bool = False
     _conclude_at_ns: int = 0
 
@@ -186,6 +199,7 @@ class Engine:
             about = self.connection(icmp.connection)
             if about is not None and self.filters.connection(about) and self.filters.origin(about) is not False:
                 records.append(self._builder.icmp(icmp))
+        records += self._seen_by_proxy(progress)
         for connection in self._ripe(self._waiting, progress.settled, lambda connection: connection):
             self._settled_since = True
             if not self.filters.connection(connection):
@@ -198,6 +212,20 @@ class Engine:
         if not records:
             return records
         return self.announce() + self._counted(records)
+
+    def _seen_by_proxy(self, progress: Progress) -> list[AnyRecord]:
+        """The records of exchanges and Alt-Svc lines."""
+        exchanges = self._ripe(self._waiting_exchanges, progress.exchanges, lambda s: self.connection(s.connection))
+        alt_svc = self._ripe(self._waiting_alt_svc, progress.alt_svc, lambda s: self.connection(s.connection))
+        return [
+            *(self._builder.exchange(s) for s in exchanges if self._wanted(s.connection, s.exchange.origin)),
+            *(self._builder.alt_svc(s.seen) for s in alt_svc if self._wanted(s.connection, s.seen.origin)),
+        ]
+
+    def _wanted(self, connection_id: str | None, origin: str) -> bool:
+        connection = self.connection(connection_id)
+        known = connection is None or self.filters.connection(connection)
+        return known and self.filters.named(origin_of_url(origin))
 
     def _ripe[T](self, waiting: list[T], new: list[T], about: Callable[[T], Connection | None]) -> list[T]:
         """What is to be told now; the rest waits until its connection's process is known, or will not be known."""
@@ -233,7 +261,8 @@ class Engine:
         for story in stories:
             clients = {c.client.host for c in story.connections}
             add_proxy_facts(story, self.tracker.proxy.facts, self.tracker.names)
-            story.sees_wire = self.sees_wire
+            story.vantage = self.vantage
+            story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
             story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
         return stories
 
@@ -273,6 +302,9 @@ class Engine:
         return True
 
     def _finding_record(self, finding: Finding, story: Story | None) -> AnyRecord:
+        if story is not None and story.unowned:
+            # Whether the command had anything to do with it is not known: it is no problem of the command's.
+            finding = replace(finding, severity="info", summary=f"{UNOWNED}: {finding.summary}")
         self._problem = self._problem or finding.severity == "problem"
         return self._builder.finding(finding, story, next(self._finding_ids))
 
@@ -283,34 +315,36 @@ class Engine:
             at=clock.at(clock.now_ns),
             time=clock.time(),
             origin=story.label,
-            client=client_text(story),
+            client=f"{client_text(story)}, owner not known" if story.unowned else client_text(story),
             versions=story.versions,
             sentence=sentence,
             rules=conclusion.rules,
         )
 
     def _nothing_sent(self, stories: list[Story]) -> list[AnyRecord]:
-        """Say so of each origin that was asked for by name and that nothing was sent to."""
+        """Say so of an origin that was asked for by name, or of a command behind the proxy, when nothing was sent."""
         told = [story for story in stories if deserves_verdict(story)]
+        if self.behind_proxy is not None and not told:
+            return [self._silence(None, self.behind_proxy, SILENT_BEHIND_PROXY, 1)]
         absent = [
             origin
             for origin in sorted(self.filters.origins or ())
             if not any(Filters(frozenset({origin})).story(story) for story in told)
         ]
+        return [self._silence(o, "any", SILENT, n) for n, o in enumerate(absent, len(stories) + 1)]
+
+    def _silence(self, origin: str | None, client: str, sentence: str, number: int) -> VerdictRecord:
         clock = self.tracker.clock
-        return [
-            VerdictRecord(
-                id=f"verdict-{number}",
-                at=clock.at(clock.now_ns),
-                time=clock.time(),
-                origin=origin,
-                client="any",
-                versions=None,
-                sentence="Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it.",
-                rules=[],
-            )
-            for number, origin in enumerate(absent, len(stories) + 1)
-        ]
+        return VerdictRecord(
+            id=f"verdict-{number}",
+            at=clock.at(clock.now_ns),
+            time=clock.time(),
+            origin=origin,
+            client=client,
+            versions=None,
+            sentence=sentence,
+            rules=[],
+        )
 
     def _facts(self, *, truncated: bool) -> CaptureFacts:
         return CaptureFacts(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from h3probe.errors import UserError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -43,7 +45,12 @@ class Filters:
         hello = connection.hello
         if hello is not None and hello.sni:
             return not self.origins.isdisjoint(names | _spellings(hello.sni.lower(), server.port))
-        return True if not self.origins.isdisjoint(names) else None
+        if not self.origins.isdisjoint(names):
+            return True
+        elsewhere = all(
+            f":{server.port}" != origin[origin.rfind(":") :] for origin in self.origins if _has_port(origin)
+        )
+        return False if elsewhere and all(map(_has_port, self.origins)) else None
 
     def story(self, story: Story) -> bool:
         """Whether a story is about one of the origins."""
@@ -55,9 +62,37 @@ class Filters:
             names |= _spellings(host.strip("[]"), int(port))
         return not names.isdisjoint(self.origins)
 
+    def named(self, origin: str) -> bool:
+        """Whether `host:port`, in lower case, is one of the origins."""
+        host = origin.rpartition(":")[0]
+        return self.origins is None or not self.origins.isdisjoint({origin, host, host.strip("[]")})
+
     def name(self, name: str) -> bool:
         """Whether a DNS name is one of the origins'."""
         return self.origins is None or any(o == name or o.startswith(f"{name}:") for o in self.origins)
+
+
+def _has_port(origin: str) -> bool:
+    return origin.rpartition(":")[2].isdecimal() and (origin.count(":") == 1 or "]:" in origin)
+
+
+def parse_origin(text: str) -> str:
+    """Read `HOST[:PORT]`, or a URL, of which that is left; an IPv6 address stands in brackets before a port.
+
+    Raises:
+        UserError: It is anything else.
+    """
+    rest = text.strip().lower()
+    if "://" in rest:
+        rest = rest.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    host, colon, port = rest.rpartition(":")
+    bare_ipv6 = rest.count(":") > 1 and not rest.startswith("[")
+    if colon and not bare_ipv6 and not rest.endswith("]"):
+        if not port.isdecimal() or not 0 < int(port[:6]) < 65536 or not host:
+            raise UserError(f"--origin {text!r}: write HOST or HOST:PORT")
+    elif not rest or any(c in rest for c in "/?# "):
+        raise UserError(f"--origin {text!r}: write HOST or HOST:PORT")
+    return rest
 
 
 def _spellings(host: str, port: int) -> set[str]:

@@ -11,6 +11,7 @@ from h3probe.cli.options import output_options
 
 if TYPE_CHECKING:
     from h3probe.capture import CaptureReader
+    from h3probe.vantage.files import ProxyEvents
 
 EPILOG = """\b
 Examples:
@@ -44,26 +45,29 @@ def explain(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Say what capture files show: which HTTP version was used, and why not HTTP/3.
 
-    Reads pcap and pcapng, also compressed (gzip, zstandard), and several files as one; `-` is standard input, read
-    as it comes.
+    Reads pcap and pcapng, also compressed (gzip, zstandard), and events of the proxy (addons/h3probe_log.py); several
+    files are read as one. `-` is standard input, read as it comes.
     """
     from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
     from h3probe.events import Frame  # noqa: PLC0415
-    from h3probe.filters import Filters  # noqa: PLC0415
+    from h3probe.filters import Filters, parse_origin  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415 - only where it is used
-    from h3probe.vantage.files import merge, open_capture  # noqa: PLC0415
+    from h3probe.vantage.files import merge, open_source  # noqa: PLC0415
 
     limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]
     with ExitStack() as stack:
-        readers: list[CaptureReader] = [stack.enter_context(open_capture(name)) for name in files]
+        readers: list[CaptureReader | ProxyEvents] = []
+        for name in files:
+            readers.append(open_source(name))
+            stack.push(readers[-1])
         filters = Filters(
-            origins=frozenset(o.lower() for o in origins) or None,
+            origins=frozenset(map(parse_origin, origins)) or None,
             ports=frozenset(ports) or None,
         )
         formats = {reader.format for reader in readers}
         engine = Engine(", ".join(files), formats.pop() if len(formats) == 1 else None, filters)
-        output = make_output(as_json=as_json, timeline_limit=limit)
         live = STDIN in files
+        output = make_output(as_json=as_json, timeline_limit=limit, live=live)
         for event in merge(readers):
             records = engine.feed(event)
             if records:

@@ -48,9 +48,9 @@ there goes to standard error.
 @click.option("--server-ca", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
               help="With a proxy: certificates that servers may be signed by, instead of the system's.")  # fmt: skip
 @click.option("--for", "seconds", metavar="SECONDS", type=click.FloatRange(min=0.0, min_open=True),
-              help="End after this time.")  # fmt: skip
+              help="End after this time, the command too.")  # fmt: skip
 @click.option("--pid", type=click.IntRange(min=1), help="Only a process that already runs, and its children.")
-@click.option("-w", "--write", "write", metavar="FILE", help="Write a pcapng file while watching.")
+@click.option("-w", "--write", "write", metavar="FILE", help="Write all that is seen to a pcapng file.")
 @click.option("--full", is_flag=True, help="With -w: keep payload too, not handshakes and headers alone.")
 @click.option("--force", is_flag=True, help="With -w: replace a file that holds something.")
 @output_options
@@ -85,7 +85,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
     traffic alone. Sniffing needs root or CAP_NET_RAW; --relay needs nothing.
     """
     from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
-    from h3probe.filters import Filters  # noqa: PLC0415
+    from h3probe.filters import Filters, parse_origin  # noqa: PLC0415
     from h3probe.run.end import Plan  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415
     from h3probe.run.sniffing import sniff  # noqa: PLC0415
@@ -98,8 +98,10 @@ def watch(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError("--pid and a command exclude each other")
     if write is None and (full or force):
         raise click.UsageError(f"{'--full' if full else '--force'} is for the file of --write")
+    if write == "-":
+        raise click.UsageError("--write needs the name of a file; standard output has the report")
     _check_pid(pid)
-    filters = Filters(origins=frozenset(o.lower() for o in origins) or None, ports=frozenset(ports) or None)
+    filters = Filters(origins=frozenset(map(parse_origin, origins)) or None, ports=frozenset(ports) or None)
     output = make_output(as_json=as_json)
     # Records that others read have standard output to themselves.
     plan = Plan(interfaces, seconds, command, pid, stdout=sys.stderr.fileno() if as_json else None)

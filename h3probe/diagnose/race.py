@@ -118,10 +118,12 @@ def _race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Race:
 def _seen(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transport | None:
     """What carried the first exchange by the proxy's report, None where it saw none."""
     began_ns = min(quic.first.time_ns, tcp.first.time_ns)
-    exchanges = [e for e in story.exchanges if e.time_ns >= began_ns]
-    if not exchanges:
+    first = min((e for e in story.exchanges if e.time_ns >= began_ns), key=lambda e: e.time_ns, default=None)
+    if first is None:
         return None
-    return "quic" if min(exchanges, key=lambda e: e.time_ns).version == "HTTP/3" else "tcp"
+    # Neither of the two, where a third connection carried it.
+    carrier: Transport = "quic" if first.version == "HTTP/3" else "tcp"
+    return carrier if first.client == (quic if carrier == "quic" else tcp).client else None
 
 
 def _carried(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transport | None:

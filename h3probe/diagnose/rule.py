@@ -193,4 +193,7 @@ def hellos(attempt: QuicConnection, limit: int = 4) -> list[tuple[Mark, str]]:
         for mark in marks[1:]
         if mark.time_ns - attempt.first.time_ns > NS // 20
     ]
-    return rows if len(rows) <= limit else [*rows[: limit - 1], rows[-1]]
+    if len(rows) <= limit:
+        return rows
+    last, text = rows[-1]
+    return [*rows[: limit - 1], (last, f"{text} ({len(rows) - limit} more between)")]

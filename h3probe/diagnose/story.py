@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from h3probe.diagnose.clients import HEAD_START_S, recognise
 from h3probe.text import clean
@@ -33,6 +33,7 @@ REST_NS = 60 * NS
 # What is looked at at once of a story, and what of it goes along into the next part.
 CHAPTER_LENGTH = 256
 CARRIED_OVER = 32
+Vantage = Literal["wire", "relay", "proxy"]
 FAILED = frozenset({"unanswered", "refused", "stalled", "closed", "version-negotiation"})
 
 
@@ -60,7 +61,8 @@ class Story:
         rejected: Times that the client refused the proxy's certificate.
         trouble: What a proxy behind the one asked did not do.
         binding: What DNS says of the origin's services.
-        sees_wire: Whether packets are seen, and not the proxy's reports alone.
+        vantage: Where it was seen from: the wire shows what goes past a relay or a proxy, they do not.
+        unowned: Whether a command's traffic is wanted, and nobody can say that this is it.
         proxied: Whether the client's host asked a proxy for the origin as well, in another story.
     """
 
@@ -78,7 +80,8 @@ class Story:
     other_ports: list[int] = field(default_factory=list)
     host_quic: list[QuicConnection] = field(default_factory=list)
     proxied: bool = False
-    sees_wire: bool = True
+    vantage: Vantage = "wire"
+    unowned: bool = False
     software: Client | None = None
     exchanges: list[Exchange] = field(default_factory=list)
     alt_svc: list[AltSvcSeen] = field(default_factory=list)
@@ -89,7 +92,7 @@ class Story:
     @property
     def versions(self) -> dict[str, int] | None:
         """Exchanges per HTTP version, where a vantage point saw them; None where none did."""
-        counts = Counter(e.version for e in self.exchanges if e.status is not None)
+        counts = Counter(clean(e.version, 16) for e in self.exchanges if e.status is not None)
         return dict(sorted(counts.items())) or None
 
     @property
@@ -281,22 +284,31 @@ def tell_stories(
         for origin, group in _by_origin(members, name_of_address):
             stories += [_story(origin, host, part, clock, tunnelled) for part in _partition(group)]
     stories += _tunnel_stories(connections, clock, identity)
+    _add_surroundings(stories, [*connections, *others], identity)
+    stories.sort(key=lambda s: s.begins_ns)
+    return stories
+
+
+def _add_surroundings(stories: list[Story], connections: list[Connection], identity: Callable[[Endpoint], str]) -> None:
+    """Give each story what else its client's host did."""
     quic_of_host: dict[str, list[QuicConnection]] = {}
-    for connection in (*connections, *others):
+    for connection in connections:
         if connection.transport == "quic":
             quic_of_host.setdefault(identity(connection.client), []).append(connection)
     asked = {(story.host, story.origin) for story in stories if story.tunnels}
     for story in stories:
         story.proxied = not story.tunnels and (story.host, story.origin) in asked
-        if story.host == LOOPBACK:
-            # Whose loopback this is cannot be told from packets: any of the hosts seen may be the one.
-            story.host_quic = [quic for group in quic_of_host.values() for quic in group]
-        else:
-            story.host_quic = quic_of_host.get(story.host, [])
+        # Whose loopback it is cannot be told from packets: any of the hosts seen may be the one.
+        hosts = quic_of_host if story.host == LOOPBACK else [story.host]
+        pids = {c.process.pid for c in story.connections if c.process is not None}
+        story.host_quic = [
+            quic
+            for host in hosts
+            for quic in quic_of_host.get(host, [])
+            if not pids or quic.process is None or quic.process.pid in pids
+        ]
         story.other_ports = _other_ports(story)
         story.software = next((c for c in map(recognise, story.connections) if c is not None), None)
-    stories.sort(key=lambda s: s.begins_ns)
-    return stories
 
 
 def origin_of_url(origin: str) -> str:
@@ -306,7 +318,9 @@ def origin_of_url(origin: str) -> str:
 
 def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
     """Give a story what the proxy and DNS say about it."""
-    ends = {connection.client for connection in story.connections}
+    # A connection may have been refused one tunnel before it got another: only the open one carried anything.
+    ends = {q.client for q in story.quic} | {t.client for t in story.tcp}
+    ends |= {connection.client for connection, tunnel in story.tunnels if tunnel.open}
     ids = {connection.id for connection in story.connections}
     story.relayed = story.relayed or all(connection.client in facts.legs for connection in story.connections)
     story.exchanges = [s.exchange for s in facts.exchanges if s.exchange.client in ends]

@@ -16,7 +16,7 @@ from h3probe.diagnose.words import (
     no_quic,
     used_version,
 )
-from h3probe.text import clean, seconds
+from h3probe.text import clean, count, seconds
 from h3probe.track.clock import NS
 from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
 
@@ -79,13 +79,16 @@ def _verdict(story: Story) -> str:
 def _exchanged(story: Story) -> str:
     """What the proxy saw of each exchange."""
     exchanges = sorted((e for e in story.exchanges if e.status is not None), key=lambda e: e.time_ns)
-    first, rest = exchanges[0], Counter(e.version for e in exchanges[1:])
-    if not rest:
-        return f"{first.version} for the one request, seen at the proxy."
-    if set(rest) == {first.version}:
-        return f"{first.version} for all {len(exchanges)} requests, seen at the proxy."
-    later = " and ".join(f"{version} for {number}" for version, number in rest.items())
-    return f"{first.version} for the first request, then {later}, seen at the proxy."
+    first, *later = [clean(e.version, 16) for e in exchanges]
+    failed = count(len(story.exchanges) - len(exchanges), "request")
+    without = f"; {failed} got no response" if len(story.exchanges) > len(exchanges) else ""
+    if not later:
+        return f"{first} for the one request{' that was answered' if without else ''}, seen at the proxy{without}."
+    if set(later) == {first}:
+        answered = " that were answered" if without else ""
+        return f"{first} for all {len(exchanges)} requests{answered}, seen at the proxy{without}."
+    rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
+    return f"{first} for the first request, then {rest}, seen at the proxy{without}."
 
 
 def _waits(story: Story) -> list[tuple[QuicConnection, float]]:
@@ -156,12 +159,18 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
         return f"{name}: no QUIC packet was sent to this port; QUIC for the same name went to port {ports}."
     if not story.quic and any(q.server == tcp.server and (q.hello is None or not q.hello.sni) for q in story.host_quic):
         return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
+    if not story.quic and story.vantage == "relay":
+        return f"{name}: no QUIC came through the relay; an Alt-Svc that names the server's own port leads past it."
     if not story.quic:
         return f"{name}: no QUIC packet was sent to this origin."
-    waits = _waits(story)
+    waits = sorted(_waits(story), key=lambda w: w[0].first.time_ns)
     if waits:
-        attempt, wait = max(waits, key=lambda w: w[1])
-        return f"{name}, not HTTP/3, after {seconds(wait)} of waiting for QUIC: {_why(story, attempt)}."
+        attempt, wait = waits[0]
+        longest = later_wait(story)
+        if attempt.first.time_ns > tcp.first.time_ns:
+            return f"{name} for the first request.{longest[1] if longest else ''}"
+        text = f"{name}, not HTTP/3, after {seconds(wait)} of waiting for QUIC: {_why(story, attempt)}."
+        return text + (longest[1] if longest is not None and longest[0] > wait else "")
     unknown = [q for q in story.quic if q.mid_stream or _unreadable(q)]
     if unknown:
         return f"{name}; {_why(story, unknown[0])}: what that carried cannot be told."
@@ -284,8 +293,13 @@ def _through_proxy(story: Story) -> str:
     if tunnel.method == "connect-udp":
         return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
     name = used_version(story, tcp) if tcp.hello is not None else "TCP"
+    if any(q.hello is not None and f"{q.hello.sni}:{q.server.port}".lower() == story.origin for q in story.host_quic):
+        return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC to it left directly, past the proxy."
     if story.host_quic:
-        return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC also left this host, past the proxy."
+        return (
+            f"{name}, through a CONNECT tunnel of the proxy {tcp.server}: such a tunnel cannot carry HTTP/3. QUIC left "
+            "this host for other origins."
+        )
     return (
         f"{name}, through a CONNECT tunnel of the proxy {tcp.server}: such a tunnel cannot carry HTTP/3, and "
         f"{no_quic(story)}."

@@ -91,9 +91,9 @@ def http_over_tcp(connection: TcpConnection) -> str:
 
 def no_quic(story: Story) -> str:
     """What can be said of QUIC where none was seen."""
-    if story.sees_wire:
+    if story.vantage == "wire":
         return "no QUIC packet left this host"
-    return "whether QUIC left past the proxy is not seen without sniffing"
+    return f"whether QUIC left past the {story.vantage} is not seen without sniffing"
 
 
 def used_version(story: Story, connection: TcpConnection) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from h3probe.engine import Engine
+from h3probe.events import Unreadable
 from h3probe.lab.client import Client, Policy, Timeouts
 from h3probe.lab.connect_proxy import connect_proxy
 from h3probe.lab.java import run_probe
@@ -67,7 +68,8 @@ async def play(
     Raises:
         UserError: The servers or the client cannot be started.
     """
-    engine = Engine(source=f"demo {scenario.name}", format="relay")
+    # The client is ours, and nothing of it goes past the relay: what is not seen here was not sent.
+    engine = Engine(source=f"demo {scenario.name}", format="relay", vantage="wire")
     records: list[AnyRecord] = []
 
     def on_frame(frame: Frame) -> None:
@@ -86,6 +88,8 @@ async def play(
             server.advertise(relay.port)
         outcomes = await _run_client(scenario, authority, server, relay.port, java)
         await asyncio.sleep(_SETTLE_SECONDS)
+    if relay.blind is not None:
+        records.extend(engine.feed(Unreadable(relay.blind)))
     records.extend(engine.finish())
     for moment in engine.take_moments():
         on_moment(moment)

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from h3probe.records import AnyRecord, Moment
     from h3probe.show.console import Console
 
+# Lines held beyond the limit: what is known late, as that QUIC is ready, is not far from its place.
+HELD_MORE = 500
+
 
 class Output(Protocol):
     """What a run of the engine talks to."""
@@ -57,9 +60,10 @@ class ConsoleOutput:
 
     Args:
         timeline_limit: The most lines of the timeline that are printed; None for all.
+        live: Whether lines are printed as they come.
     """
 
-    def __init__(self, timeline_limit: int | None = None) -> None:
+    def __init__(self, timeline_limit: int | None = None, *, live: bool = True) -> None:
         from h3probe.show.console import Console  # noqa: PLC0415 - imports rich
 
         self.console: Console = Console(sys.stdout)
@@ -67,9 +71,19 @@ class ConsoleOutput:
         self._shown = 0
         self._hidden = 0
         self._records: list[AnyRecord] = []
+        self._live = live
+        self._held: list[Moment] = []
 
     def moments(self, moments: Iterable[Moment]) -> None:
-        """Print a line each, up to the limit."""
+        """Print a line each, up to the limit; of a file in order of time, which is known only at its end."""
+        if self._live:
+            self._print(moments)
+        elif self._limit is None or len(self._held) < self._limit + HELD_MORE:
+            self._held += moments
+        else:
+            self._hidden += len(list(moments))
+
+    def _print(self, moments: Iterable[Moment]) -> None:
         for moment in moments:
             if self._limit is not None and self._shown >= self._limit:
                 self._hidden += 1
@@ -89,11 +103,12 @@ class ConsoleOutput:
         """Print the end of the story."""
         from h3probe.show.console import render_end  # noqa: PLC0415 - imports rich
 
-        if self._hidden:
+        self._print(sorted(self._held, key=lambda moment: moment.time_ns))
+        if self._hidden and self._limit != 0:
             self.console.note(f"… and {self._hidden} lines more; --timeline all shows them")
         render_end(self.console, self._records)
 
 
-def make_output(*, as_json: bool, timeline_limit: int | None = None) -> Output:
+def make_output(*, as_json: bool, timeline_limit: int | None = None, live: bool = True) -> Output:
     """Return the output that was asked for."""
-    return JsonOutput() if as_json else ConsoleOutput(timeline_limit)
+    return JsonOutput() if as_json else ConsoleOutput(timeline_limit, live=live)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from h3probe.vantage import privileges
@@ -9,12 +10,15 @@ from h3probe.vantage.proxy_settings import kind_of, proxy_environment
 from h3probe.vantage.proxy_trust import make_trust
 
 if TYPE_CHECKING:
+    from h3probe.engine import Engine
     from h3probe.run.end import Plan
     from h3probe.run.output import Output
     from h3probe.vantage.proxy import Proxy
 
 
-def hand_over(plan: Plan, proxy: Proxy, output: Output, user: privileges.User | None) -> dict[str, str] | None:
+def hand_over(
+    plan: Plan, proxy: Proxy, engine: Engine, output: Output, user: privileges.User | None
+) -> dict[str, str] | None:
     """Say where the proxy is, and make the environment in which the plan's command uses it.
 
     Returns:
@@ -32,6 +36,7 @@ def hand_over(plan: Plan, proxy: Proxy, output: Output, user: privileges.User | 
         output.note(f"warning: {where} can be reached from other hosts, and the proxy lets anyone through")
     if not plan.command:
         return None
+    engine.behind_proxy = Path(plan.command[0]).name
     trust = None
     if spec.intercept is not None:
         with privileges.acting_as(user):

@@ -7,6 +7,7 @@ import itertools
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from h3probe.events import Unreadable
 from h3probe.run.attribution import Attribution, local_addresses
 from h3probe.run.end import End, Ended, Plan
 from h3probe.run.session import TICK_S, Session
@@ -49,6 +50,7 @@ async def _relay(
     make_recorder: Callable[[], Recorder | None],
 ) -> Ended:
     user = privileges.sudo_user()
+    engine.vantage = "relay"
     owners = DirectOwners(plan.pid)
     attribution = Attribution(owners, local_addresses())
     command: Command | None = None
@@ -79,6 +81,9 @@ async def _relay(
             if root is not None:
                 attribution.narrow(root)
             status = await _wait(plan, command, stop, session)
+        for each in relays:
+            if each.blind is not None:
+                session.events([Unreadable(each.blind)])
         session.finish(dropped=0)
         undelivered = sum(each.undelivered for each in relays)
         if undelivered:

@@ -60,7 +60,8 @@ def sniff(
     """
     with ExitStack() as stack:
         sniffer = _sniffer(stack, plan, output, needed=proxy_spec is None)
-        engine.sees_wire = sniffer is not None
+        engine.vantage = "wire" if sniffer is not None else "proxy"
+        engine.wants_command = bool(plan.command) or plan.pid is not None
         user = privileges.sudo_user()
         helper = _owners(stack, plan, user)
         proxy = None if proxy_spec is None else stack.enter_context(Proxy(proxy_spec, user=user))
@@ -75,7 +76,7 @@ def sniff(
         stop = stack.enter_context(Stop(lambda number: command.forward(number) if command is not None else None))
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
-        environment = None if proxy is None else hand_over(plan, proxy, output, user)
+        environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
         if sniffer is not None:
             output.note(_announcement(plan))
         # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.
@@ -118,7 +119,7 @@ def _owners(stack: ExitStack, plan: Plan, user: privileges.User | None) -> Proce
 
 def _announcement(plan: Plan) -> str:
     where = ", ".join(plan.interfaces) or "all interfaces"
-    return f"watching {where}; " + (f"while {Path(plan.command[0]).name} runs" if plan.command else "Ctrl-C ends")
+    return f"watching {where}" + (f" while {Path(plan.command[0]).name} runs" if plan.command else "; Ctrl-C ends")
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one ends a run cleanly, with its summary; the second one ends it at once."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first one ends a run cleanly, with its summary; the second one ends it at once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
+
+# A terminal that is closed ends a run as Ctrl-C does; Windows has no SIGHUP.
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Stop:
@@ -32,7 +35,7 @@ class Stop:
         self._old: dict[int, object] = {}
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in SIGNALS:
             self._old[number] = signal.signal(number, self._handle)
         return self
 

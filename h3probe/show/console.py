@@ -161,14 +161,14 @@ class Console:
     # -- at the end
 
     def finding(self, finding: FindingRecord) -> None:
-        """One finding: a single line for an `info`, else with its packets, its cost and its advice."""
+        """One finding: what it says; beyond an `info` also its packets, its cost and its advice."""
         style = SEVERITY_STYLES[finding.severity]
         head = (f"  {self._severity_mark(finding.severity)} {finding.severity:<7}  ", style)
         room = self.width - cell_len(head[0])
         rule = shorten(self._say(finding.rule), room, self.symbols.cut)
         if finding.severity == "info":
-            summary = shorten("  " + self._say(finding.summary), max(room - cell_len(rule), 0), self.symbols.cut)
-            self._line([head, (rule, ""), (summary, "dim")])
+            self._line([head, (rule, "")])
+            self.text(finding.summary, indent=4, style="dim")
             return
         cost = "" if finding.cost is None else self._say(f"cost {seconds(finding.cost)}")
         beside = cell_len(rule) + 2 + cell_len(cost) <= room
@@ -188,7 +188,7 @@ class Console:
             mark, style = self._severity_mark(severity), SEVERITY_STYLES[severity]
         elif only_h3:
             mark, style = self.symbols.good, "bold green"
-        who = self._say(f"{verdict.origin or 'origin not known'}, {verdict.client}")
+        who = self._say(f"{verdict.origin or 'origin not known'}, client {verdict.client}")
         self._hanging([(f"{mark} ", style)], who, "")
         self._hanging([("  ", "")], self._say(verdict.sentence), "bold")
         behind = [f"{number}{self.symbols.times} {version}" for version, number in (verdict.versions or {}).items()]

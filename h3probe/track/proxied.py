@@ -55,6 +55,19 @@ class ExchangeSighting:
     connection: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class AltSvcSighting:
+    """Alt-Svc lines, and the connection on which they came.
+
+    Attributes:
+        seen: The proxy's report.
+        connection: Id of the connection, None where it is not known.
+    """
+
+    seen: AltSvcSeen
+    connection: str | None
+
+
 @dataclass(slots=True)
 class ProxyFacts:
     """What the proxy's reports say beside connections.
@@ -98,7 +111,7 @@ class ProxyTracker:
         self._connections: BoundedTable[str, TcpConnection] = BoundedTable(LIMIT)
         self._tunnels: BoundedTable[str, tuple[TcpConnection, Tunnel]] = BoundedTable(LIMIT)
         self._new_exchanges: list[ExchangeSighting] = []
-        self._new_alt_svc: list[AltSvcSeen] = []
+        self._new_alt_svc: list[AltSvcSighting] = []
         self.facts = ProxyFacts()
         self._takers: dict[type, Callable[..., None]] = {
             ProxyReady: self._ready,
@@ -115,7 +128,7 @@ class ProxyTracker:
             ProxyDied: self._died,
         }
 
-    def take(self) -> tuple[list[ExchangeSighting], list[AltSvcSeen]]:
+    def take(self) -> tuple[list[ExchangeSighting], list[AltSvcSighting]]:
         """Return the exchanges and Alt-Svc lines that have come since the last call."""
         taken = (self._new_exchanges, self._new_alt_svc)
         self._new_exchanges, self._new_alt_svc = [], []
@@ -192,7 +205,7 @@ class ProxyTracker:
         if connection.hello is not None:
             return
         tls = connection.tls = connection.tls or TlsProgress()
-        tls.hello, tls.ja4, tls.hello_mark = _hello_of(event), event.ja4, Mark(None, event.time_ns)
+        tls.hello, tls.ja4, tls.hello_mark = _hello_of(event), clean(event.ja4, 64), Mark(None, event.time_ns)
         inside = " in the tunnel" if event.tunnel is not None else ""
         self._say(connection, event.time_ns, f"ClientHello{inside}, {_offer(event)}", outgoing=True, weight="start")
 
@@ -211,7 +224,7 @@ class ProxyTracker:
         )
         connection = self._quic.accept(reported)
         if connection.hello is None:
-            connection.hello, connection.ja4 = _hello_of(event), event.ja4
+            connection.hello, connection.ja4 = _hello_of(event), clean(event.ja4, 64)
             self._timeline.say(
                 connection, mark, f"Initial, {_offer(event)}", transport="quic", outgoing=True, weight="start"
             )
@@ -246,9 +259,10 @@ class ProxyTracker:
             self.facts.exchanges.append(sighting)
         if carrier is None:
             return
+        carrier.last = max(carrier.last, Mark(None, event.ended_ns), key=lambda m: m.time_ns)
         status = clean(event.error or "no response", 60) if event.status is None else str(event.status)
         took = seconds((event.ended_ns - event.time_ns) / NS)
-        text = f"{event.version} {clean(event.method, 16)} {clean(event.url, 60)}: {status} after {took}"
+        text = f"{clean(event.version, 16)} {clean(event.method, 16)} {clean(event.url, 60)}: {status} after {took}"
         self._say(carrier, event.ended_ns, text, outgoing=False, weight="bad" if event.status is None else "good")
 
     def _rejected(self, event: CaRejected) -> None:
@@ -261,10 +275,10 @@ class ProxyTracker:
             self._say(known, event.time_ns, text, outgoing=True, weight="bad")
 
     def _alt_svc(self, event: AltSvcSeen) -> None:
-        self._new_alt_svc.append(event)
+        known = self._connections.get(event.connection)
+        self._new_alt_svc.append(AltSvcSighting(event, known.id if known is not None else None))
         if len(self.facts.alt_svc) < LIMIT:
             self.facts.alt_svc.append(event)
-        known = self._connections.get(event.connection)
         if known is not None:
             self._say(known, event.time_ns, f"alt-svc: {clean(', '.join(event.lines), 80)}", outgoing=False)
 
@@ -295,9 +309,9 @@ def _hello_of(event: ClientHelloSeen) -> ClientHello:
         cipher_suites=(),
         compression_methods=b"",
         extensions=(),
-        sni=event.sni,
-        alpn=event.alpn,
-        alpn_raw=tuple(name.encode() for name in event.alpn),
+        sni=None if event.sni is None else clean(event.sni),
+        alpn=tuple(clean(name, 64) for name in event.alpn),
+        alpn_raw=tuple(name.encode(errors="replace") for name in event.alpn),
         supported_versions=(),
         groups=(),
         key_share_groups=(),

@@ -174,10 +174,9 @@ class QuicConnection:
 
     @property
     def established(self) -> bool:
-        """Whether the handshake completed: the client sends 1-RTT packets, and the handshake was seen."""
-        return self.client_short is not None and (
-            self.client_handshake is not None or self.server_handshake is not None or self.server_short is not None
-        )
+        """Whether the handshake completed: it was seen, and 1-RTT packets from the client; or an exchange was."""
+        handshake = (self.client_handshake, self.server_handshake, self.server_short)
+        return self.exchanged or (self.client_short is not None and handshake != (None, None, None))
 
     @property
     def ready(self) -> Mark | None:

@@ -95,7 +95,7 @@ def _take_frames(connection: QuicConnection, side: HelloStream, payload: bytes, 
             connection.answer_acked = connection.answer_acked or from_client
         elif isinstance(frame, ConnectionClose):
             close = close or frame
-    if hello_part and connection.hello is None:
+    if hello_part and (connection.hello is None or not connection.hello.random):  # A proxy's report has none.
         _client_hello(connection, side)
     elif not from_client and connection.server_hello is None:
         _server_hello(connection, side)

@@ -100,6 +100,7 @@ class QuicTracker:
                 if known.dcid == reported.dcid:
                     return known
         flow = flow or QuicFlow()
+        self._make_room(flow)
         flow.connections.append(reported)
         self._on_open(reported)
         self._remember(flow_key(reported.client, reported.server), flow)
@@ -270,14 +271,18 @@ class QuicTracker:
             connection.client_scid = packet.scid
             if connection.dcid is None:
                 connection.server_scid = packet.dcid
-        if len(flow.connections) >= CONNECTIONS_PER_FLOW:
-            self._attempts_evicted += 1
-            self._on_evict(flow.connections.pop(0))
+        self._make_room(flow)
         flow.connections.append(connection)
         self._on_open(connection)
         if packet.kind == "unknown":
             self._say(connection, mark, f"QUIC {connection.version_name}", outgoing=True, weight="start")
         return connection
+
+    def _make_room(self, flow: QuicFlow) -> None:
+        """Let go of a flow's earliest attempt where it has as many as it may have."""
+        if len(flow.connections) >= CONNECTIONS_PER_FLOW:
+            self._attempts_evicted += 1
+            self._on_evict(flow.connections.pop(0))
 
     def _long(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> bool:
         """Take a long-header packet; return whether it carried a new part of the ClientHello."""
@@ -423,6 +428,8 @@ class QuicTracker:
 def _count(connection: QuicConnection, mark: Mark, size: int, *, from_client: bool) -> None:
     """Note that a datagram was seen."""
     connection.last = mark
+    if connection.first.frame is None:
+        connection.first = mark  # The proxy's report came before its packets.
     connection.first_size = connection.first_size or size
     if from_client:
         connection.last_client = mark

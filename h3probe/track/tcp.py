@@ -80,7 +80,8 @@ class TcpConnection:
         tunnels: The CONNECT exchanges on it.
         client_bytes_at_ready: The client's bytes up to that moment.
         server_bytes_at_ready: The server's.
-        responses_ns: When the server sent something after that, a time for each burst, the latest ones.
+        responses_ns: When the server answered after that, a time for each burst, the latest ones.
+        asking: Whether the client has sent something since the latest of them.
         cut: Whether a snaplen cut bytes that were needed.
         cut: Whether payload is missing that a snaplen cut or the capture lost, before the handshake was over.
         process: The client's process.
@@ -111,6 +112,7 @@ class TcpConnection:
     client_bytes_at_ready: int | None = None
     server_bytes_at_ready: int | None = None
     responses_ns: list[int] = field(default_factory=list)
+    asking: bool = False
     cut: bool = False
     process: Process | None = None
     settled: bool = False
@@ -226,7 +228,10 @@ class TcpConnection:
         return "established" if self.connected is not None else None
 
     def note_response(self, time_ns: int) -> None:
-        """The server sent something while requests could be under way."""
+        """The server sent something: an answer if the client had asked, and nobody is closing the connection."""
+        if not self.asking or self.ended is not None:
+            return
+        self.asking = False
         times = self.responses_ns
         if not times or time_ns - times[-1] > BURST_NS:
             times.append(time_ns)

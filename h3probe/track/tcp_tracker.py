@@ -158,6 +158,7 @@ class TcpTracker:
         connection.last = mark
         if connection.reported:
             connection.first, connection.connected = mark, None  # The proxy's report came before its packets.
+            connection.mid_stream = connection.cut = not segment.flags & SYN
         if segment.flags & SYN:
             self._syn(connection, segment, mark, from_client=from_client)
         elif from_client and segment.flags & (ACK | RST) == ACK and connection.connecting:
@@ -214,7 +215,9 @@ class TcpTracker:
             offset = 0
         stream.bytes_seen = max(stream.bytes_seen, offset + segment.length)
         if stream.data is None:
-            if not from_client:
+            if from_client:
+                connection.asking = True
+            else:
                 connection.note_response(mark.time_ns)
             return
         connection.cut = connection.cut or segment.length > len(segment.payload)
@@ -261,6 +264,8 @@ class TcpTracker:
         tls = connection.tls
         if tls is None or tls.is_over():
             return
+        if connection.tunnels is not None and connection.tls_at == (0, 0):
+            return  # A proxy's report told of the ClientHello before the tunnel's packets came.
         had_hello = tls.hello is not None
         for is_client in (True, False) if from_client else (False, True):
             stream = connection.client_stream if is_client else connection.server_stream

@@ -20,9 +20,9 @@ from h3probe.track.timeline import Timeline
 from h3probe.wire.packet import IcmpError, PacketDecoder, TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:
-    from h3probe.events import AltSvcSeen, Frame, ProxyEvent, SocketOwner
+    from h3probe.events import Frame, ProxyEvent, SocketOwner
     from h3probe.track.names import DnsSighting
-    from h3probe.track.proxied import ExchangeSighting
+    from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
 
 Connection = QuicConnection | TcpConnection
 
@@ -61,7 +61,7 @@ class Progress:
     icmp: list[IcmpSighting] = field(default_factory=list)
     dns: list[DnsSighting] = field(default_factory=list)
     exchanges: list[ExchangeSighting] = field(default_factory=list)
-    alt_svc: list[AltSvcSeen] = field(default_factory=list)
+    alt_svc: list[AltSvcSighting] = field(default_factory=list)
 
 
 class Tracker:

@@ -134,7 +134,8 @@ class Tunnels:
         known = next((t for t in self.asked if not t.reported and (t.host, t.port, t.method) == same), None)
         if known is None:
             known = tunnel
-            self.asked.append(tunnel)
+            if len(self.asked) < TUNNELS_PER_CONNECTION:
+                self.asked.append(tunnel)
         known.reported = True
         return known
 

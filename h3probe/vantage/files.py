@@ -5,19 +5,21 @@ from __future__ import annotations
 import heapq
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from h3probe.capture import CaptureReader, read_capture
-from h3probe.errors import CaptureError
-from h3probe.events import Frame
+from h3probe.errors import CaptureError, DecodeError
+from h3probe.events import Event, Frame, Unreadable
+from h3probe.vantage.proxy_events import LONGEST_LINE, parse_event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
+    from types import TracebackType
     from typing import BinaryIO
-
-    from h3probe.capture.reader import CaptureEvent
 
 STDIN = "-"
 """The name that stands for standard input."""
@@ -58,29 +60,90 @@ def _stdin() -> BinaryIO:
     return open(descriptor, "rb", buffering=0, closefd=False)
 
 
-def merge(readers: Iterable[CaptureReader]) -> Iterator[CaptureEvent]:
-    """Read several captures as one: frames in order of time, numbered from 1 over all of them.
+def merge(readers: Iterable[Iterator[Event]]) -> Iterator[Event]:
+    """Read several sources as one, in order of time; frames are numbered from 1 over all of them.
 
-    Frames of one capture stay in its order even where their times do not; what is no frame comes as soon as it is
+    What one source holds stays in its order even where its times do not; what has no time comes as soon as it is
     read. A live capture holds the others up until its next frame is there.
     """
     readers = list(readers)
     if len(readers) == 1:
         yield from readers[0]
         return
-    waiting: list[tuple[int, int, Frame]] = []
+    waiting: list[tuple[int, int, Event]] = []
     due = list(range(len(readers)))
     number = 0
     while True:
         for index in due:
             for event in readers[index]:
-                if isinstance(event, Frame):
-                    heapq.heappush(waiting, (event.time_ns, index, event))
+                time_ns = getattr(event, "time_ns", None)
+                if time_ns is not None:
+                    heapq.heappush(waiting, (time_ns, index, event))
                     break
                 yield event
         if not waiting:
             return
-        _, index, frame = heapq.heappop(waiting)
+        _, index, event = heapq.heappop(waiting)
         due = [index]
-        number += 1
-        yield Frame(number, frame.time_ns, frame.link_type, frame.data, frame.length, frame.interface)
+        if isinstance(event, Frame):
+            number += 1
+            event = replace(event, number=number)
+        yield event
+
+
+class ProxyEvents(Iterator[Event]):
+    """A file of the proxy's events (NDJSON), as `addons/h3probe_log.py` writes it; a context manager.
+
+    Attributes:
+        format: `ndjson`.
+        truncated: Whether it ends in the middle of a line.
+        dropped: None: such a file does not count what it misses.
+    """
+
+    format = "ndjson"
+    dropped: int | None = None
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._line = 0
+        self.truncated = False
+
+    def __next__(self) -> Event:
+        line = self._stream.readline(LONGEST_LINE + 1)
+        if not line:
+            raise StopIteration
+        self._line += 1
+        self.truncated = not line.endswith(b"\n")
+        try:
+            return parse_event(line)
+        except DecodeError as error:
+            return Unreadable(f"{self._name}, line {self._line}: {error}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+
+def open_source(path: str) -> CaptureReader | ProxyEvents:
+    """Open a capture, or a file of the proxy's events, which its first line tells apart.
+
+    Raises:
+        CaptureError: It cannot be opened, or is neither.
+    """
+    if path != STDIN and _holds_events(path):
+        return ProxyEvents(Path(path).open("rb"), path)
+    return open_capture(path)
+
+
+def _holds_events(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as stream:
+            parse_event(stream.readline(LONGEST_LINE + 1))
+    except (OSError, ValueError):
+        return False
+    return True

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Self
 from h3probe.errors import UserError
 from h3probe.events import Endpoint, Frame
 from h3probe.vantage.relay_tcp import TcpForwarder
-from h3probe.vantage.relay_udp import Impairment, UdpForwarder
+from h3probe.vantage.relay_udp import REFUSED_S, Impairment, UdpForwarder
 from h3probe.vantage.synthesis import LINKTYPE_RAW
 from h3probe.vantage.targets import Targets, endpoint
 
@@ -132,6 +132,16 @@ class Relay:
     def undelivered(self) -> int:
         """Datagrams that were seen and could not be passed on: a full queue, or longer than the path carries."""
         return sum(forwarder.undelivered for forwarder in self._udp)
+
+    @property
+    def blind(self) -> str | None:
+        """What was not seen because of refusals, in words; None where everything was."""
+        refusals = sum(forwarder.refusals for forwarder in self._udp)
+        if not refusals:
+            return None
+        return (
+            f"the relay saw no UDP for {REFUSED_S:.0f} s after each of {refusals} refusals, which the kernel repeated"
+        )
 
     async def start(self) -> None:
         """Resolve the target, once, and listen.

@@ -113,6 +113,7 @@ class UdpForwarder:
         self._delayed: deque[tuple[float, _Client, bytes]] = deque()
         self._delay_timer: asyncio.TimerHandle | None = None
         self._reopen_timer: asyncio.TimerHandle | None = None
+        self.refusals = 0
         self._sweep_timer = self._loop.call_later(_SWEEP_S, self._sweep)
         self._bound_to: SocketAddress = listener.getsockname()
         self._family = listener.family
@@ -279,6 +280,7 @@ class UdpForwarder:
         if listener is None:
             return
         self._loop.remove_reader(listener)
+        self.refusals += 1
         self._refuse_waiting(listener)
         listener.close()
         self._reopen_timer = self._loop.call_later(REFUSED_S, self._reopen)

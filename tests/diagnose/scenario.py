@@ -8,6 +8,11 @@
     network.tcp(software=JDK).connects(at=2.76)
     assert network.explain().rules == ["fallback-delay", "quic-unanswered"]
 
+A proxy that reports what it sees, of connections whose packets are seen too, or are not:
+
+    client = network.tcp(server="127.0.0.1", port=8899)
+    network.proxy().carries(client, at=0.0)
+
 Times are seconds since the capture began. Packets may be written in any order; the capture holds them by time.
 """
 
@@ -23,11 +28,40 @@ from typing import TYPE_CHECKING, Literal
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from h3probe.engine import Engine
-from h3probe.events import Dropped, Endpoint, Frame, Process, SocketOwner, Unreadable
+from h3probe.events import (
+    AltSvcSeen,
+    CaRejected,
+    ClientHelloSeen,
+    ConnectionEnded,
+    Dropped,
+    Endpoint,
+    Exchange,
+    Frame,
+    OnwardConnection,
+    PlainRequest,
+    Process,
+    SocketOwner,
+    TunnelAnswered,
+    TunnelAsked,
+    Unreadable,
+    UpstreamTrouble,
+)
 from h3probe.filters import Filters
-from h3probe.records import FindingRecord, QuicRecord, RaceRecord, SummaryRecord, TcpRecord, VerdictRecord
+from h3probe.records import (
+    AltSvcRecord,
+    ExchangeRecord,
+    FindingRecord,
+    QuicRecord,
+    RaceRecord,
+    SummaryRecord,
+    TcpRecord,
+    TunnelRecord,
+    VerdictRecord,
+)
+from h3probe.wire.ja4 import ja4
 from h3probe.wire.packet import ACK, FIN, RST, SYN
 from h3probe.wire.quic.versions import V1, known
+from h3probe.wire.tls import parse_client_hello
 from tests.wire import hello_builder as tls
 from tests.wire import quic_builder as packets
 
@@ -162,6 +196,27 @@ class Explained:
         return [r for r in self.records if isinstance(r, TcpRecord)]
 
     @property
+    def tunnels(self) -> list[TunnelRecord]:
+        """The tunnels."""
+        return [r for r in self.records if isinstance(r, TunnelRecord)]
+
+    @property
+    def exchanges(self) -> list[ExchangeRecord]:
+        """The exchanges."""
+        return [r for r in self.records if isinstance(r, ExchangeRecord)]
+
+    @property
+    def alt_svc(self) -> list[AltSvcRecord]:
+        """The Alt-Svc lines."""
+        return [r for r in self.records if isinstance(r, AltSvcRecord)]
+
+    @property
+    def verdict(self) -> VerdictRecord:
+        """The one verdict."""
+        (verdict,) = self.verdicts
+        return verdict
+
+    @property
     def summary(self) -> SummaryRecord:
         """The summary, which is the last record."""
         last = self.records[-1]
@@ -233,6 +288,14 @@ class Network:
         extensions += [(0xFE0D, bytes(32))] if ech else []
         hello = hello_of.client_hello if hello_of is not None else _hello(number, extensions, software.ciphers)
         return Tcp(self, number, *ends, hello)
+
+    def proxy(self) -> Proxy:
+        """A proxy that reports on the connections made to it."""
+        return Proxy(self)
+
+    def report(self, at: float, event: Event) -> None:
+        """The vantage point reports something."""
+        self.reported.append((at, event))
 
     def send(self, packet: Packet) -> None:
         """Put a packet on the wire."""
@@ -379,6 +442,16 @@ class _Connection:
     client_port: int
     server: str
     port: int
+
+    @property
+    def client_end(self) -> Endpoint:
+        """Address and port of the client."""
+        return Endpoint(ipaddress.ip_address(self.client).packed, self.client_port)
+
+    @property
+    def server_end(self) -> Endpoint:
+        """Address and port of the server."""
+        return Endpoint(ipaddress.ip_address(self.server).packed, self.port)
 
     def _send(self, at: float, by: Side, protocol: int, segment: bytes) -> bytes:
         ends = (self.client, self.server) if by == "client" else (self.server, self.client)
@@ -698,3 +771,175 @@ class Tcp(_Connection):
     def unreachable(self, at: float, *, code: tuple[int, int] | None = None, sender: str | None = None) -> None:
         """An ICMP error about the client's latest segment."""
         self._icmp(at, self.last_from_client, code, sender or self.server, self.client)
+
+
+@dataclass(slots=True)
+class Proxy:
+    """Reports what a proxy sees of connections to it; whether their packets are seen as well is another matter."""
+
+    network: Network
+    _ids: count[int] = field(default_factory=lambda: count(1))
+
+    def asked(
+        self,
+        at: float,
+        connection: Tcp,
+        host: str = "example.org",
+        port: int = 443,
+        method: Literal["CONNECT", "connect-udp"] = "CONNECT",
+    ) -> str:
+        """A client asks for a tunnel; returns the tunnel's id."""
+        tunnel = f"t{next(self._ids)}"
+        ends = (connection.client_end, connection.server_end)
+        event = TunnelAsked(nanoseconds(at), tunnel, _id(connection), *ends, host, port, method)
+        self.network.report(at, event)
+        return tunnel
+
+    def answered(
+        self,
+        at: float,
+        tunnel: str,
+        status: int = 200,
+        *,
+        seconds: float = 0.05,
+        by: Literal["proxy", "upstream"] = "proxy",
+        error: str | None = None,
+        challenges: tuple[str, ...] = (),
+    ) -> None:
+        """The client gets its answer."""
+        self.network.report(at, TunnelAnswered(nanoseconds(at), tunnel, status, seconds, by, error, challenges))
+
+    def hello(self, at: float, connection: Tcp | Quic, tunnel: str | None = None) -> None:
+        """The connection's ClientHello went by."""
+        hello = parse_client_hello(connection.client_hello[4:])
+        quic = connection if isinstance(connection, Quic) else None
+        event = ClientHelloSeen(
+            time_ns=nanoseconds(at),
+            connection=_id(connection),
+            client=connection.client_end,
+            proxy=connection.server_end,
+            transport="tcp" if quic is None else "udp",
+            tunnel=tunnel,
+            sni=hello.sni,
+            alpn=hello.alpn,
+            ja4=ja4(hello, "t" if quic is None else "q"),
+            quic_version=None if quic is None else quic.version,
+            dcid=None if quic is None else quic.dcid,
+            scid=None if quic is None else quic.client_scid,
+        )
+        self.network.report(at, event)
+
+    def ended(
+        self,
+        at: float,
+        connection: Tcp | Quic,
+        tunnel: str | None = None,
+        *,
+        sent: int = 700,
+        received: int = 5000,
+        closed_by: Literal["client", "server", "proxy", "idle"] = "client",
+    ) -> None:
+        """The connection is over."""
+        event = ConnectionEnded(
+            time_ns=nanoseconds(at),
+            connection=_id(connection),
+            client=connection.client_end,
+            proxy=connection.server_end,
+            transport=_transport(connection),
+            tunnel=tunnel,
+            sent=sent,
+            received=received,
+            seconds=at,
+            closed_by=closed_by,
+        )
+        self.network.report(at, event)
+
+    def carries(self, connection: Tcp, at: float, host: str = "example.org", port: int = 443) -> str:
+        """A tunnel from its request to its end, with TLS inside that the proxy does not touch."""
+        tunnel = self.asked(at, connection, host, port)
+        self.answered(at + 0.05, tunnel)
+        self.hello(at + 0.06, connection, tunnel)
+        self.ended(at + 1.0, connection, tunnel)
+        return tunnel
+
+    def exchange(
+        self,
+        at: float,
+        connection: Tcp | Quic,
+        version: str = "HTTP/2",
+        *,
+        status: int | None = 200,
+        took: float = 0.02,
+        origin: str = "https://example.org:443",
+        intercepted: bool = False,
+    ) -> None:
+        """A request and its response, or an error in place of one."""
+        event = Exchange(
+            time_ns=nanoseconds(at),
+            connection=_id(connection),
+            client=connection.client_end,
+            proxy=connection.server_end,
+            origin=origin,
+            method="GET",
+            url=f"{origin}/?q=",
+            status=status,
+            version=version,
+            server_version=None if status is None else "HTTP/2",
+            answered_ns=None if status is None else nanoseconds(at + took / 2),
+            ended_ns=nanoseconds(at + took),
+            error="connection closed" if status is None else None,
+            intercepted=intercepted,
+        )
+        self.network.report(at + took, event)
+
+    def alt_svc(
+        self,
+        at: float,
+        connection: Tcp | Quic,
+        *lines: str,
+        passed_on: tuple[str, ...] | None = None,
+        origin: str = "https://example.org:443",
+    ) -> None:
+        """A response's Alt-Svc lines; the client gets the same ones if nothing is said."""
+        got = lines if passed_on is None else passed_on
+        event = AltSvcSeen(nanoseconds(at), _id(connection), connection.client_end, origin, lines, got)
+        self.network.report(at, event)
+
+    def rejected(
+        self, at: float, connection: Tcp | Quic, alert: str | None = "unknown_ca", host: str = "example.org"
+    ) -> None:
+        """The client does not take the certificate."""
+        end, transport = connection.client_end, _transport(connection)
+        self.network.report(at, CaRejected(nanoseconds(at), _id(connection), end, host, transport, alert))
+
+    def trouble(
+        self,
+        at: float,
+        connection: Tcp,
+        tunnel: str | None = None,
+        kind: Literal["refused", "unreachable", "silent", "garbage", "slow"] = "silent",
+    ) -> None:
+        """The proxy behind this one fails."""
+        event = UpstreamTrouble(
+            nanoseconds(at), _id(connection), tunnel, "corp.example:3128", kind, 1.0, f"it is {kind}"
+        )
+        self.network.report(at, event)
+
+    def plain(self, at: float, connection: Tcp, url: str = "http://example.org/") -> None:
+        """A request in the clear."""
+        ends = (connection.client_end, connection.server_end)
+        self.network.report(at, PlainRequest(nanoseconds(at), _id(connection), *ends, "GET", url))
+
+    def onward(self, at: float, connection: Tcp | Quic, leg: Tcp | Quic) -> None:
+        """The proxy's own connection, made for a client's."""
+        ends = (leg.client_end, leg.server_end)
+        transport, target = _transport(leg), f"{leg.server}:{leg.port}"
+        self.network.report(at, OnwardConnection(nanoseconds(at), _id(connection), transport, target, *ends, 0.01))
+
+
+def _id(connection: Tcp | Quic) -> str:
+    return f"c{connection.number}"
+
+
+def _transport(connection: Tcp | Quic) -> Literal["tcp", "udp"]:
+    return "udp" if isinstance(connection, Quic) else "tcp"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnose.scenario import CLIENT, CLIENT6, SERVER6, STATION, Explained, Network, Packet
+from tests.diagnose.scenario import CLIENT, CLIENT6, SERVER6, STATION, Explained, Network, Packet, Quic, Tcp
 
 
 def test_a_race_has_its_times() -> None:
@@ -182,3 +182,55 @@ def test_both_ready_is_never_decided_by_size_or_time(quic_rtt: float, tcp_rtt: f
             tcp.exchanges(at + 0.2)
     for race in network.explain().races:
         assert race.carried is None
+
+
+def raced(network: Network) -> tuple[Quic, Tcp]:
+    """A race in which both became ready, so that packets cannot tell who carried what."""
+    quic, tcp = network.quic(server="127.0.0.1", port=8443), network.tcp(server="127.0.0.1", port=8443)
+    quic.connects(0.0, rtt=0.1)
+    tcp.connects(0.03)
+    return quic, tcp
+
+
+@pytest.mark.parametrize(("version", "carried"), [("HTTP/3", "quic"), ("HTTP/2", "tcp"), ("HTTP/1.1", "tcp")])
+def test_a_proxy_knows_who_carried_the_first_exchange(version: str, carried: str) -> None:
+    """What the wire cannot tell the proxy saw; later exchanges do not matter."""
+    network = Network()
+    quic, tcp = raced(network)
+    network.proxy().exchange(0.2, quic if carried == "quic" else tcp, version)
+    network.proxy().exchange(0.5, tcp if carried == "quic" else quic, "HTTP/2" if carried == "quic" else "HTTP/3")
+    explained = network.explain()
+    (race,) = explained.races
+    assert (race.carried, race.carried_known_from) == (carried, "proxy")
+    assert bool(explained.found("race-lost")) is (carried == "tcp")
+
+
+def test_without_an_exchange_nobody_knows() -> None:
+    """Both were ready, and no vantage point saw a request."""
+    network = Network()
+    raced(network)
+    (race,) = network.explain().races
+    assert (race.carried, race.carried_known_from) == (None, None)
+
+
+def test_an_exchange_from_before_the_race_decides_nothing() -> None:
+    """A connection that was there already carried that one."""
+    network = Network()
+    _, tcp = raced(network)
+    network.delay(10.0)
+    network.proxy().exchange(5.0, tcp)
+    (race,) = network.explain().races
+    assert race.carried_known_from is None
+
+
+def test_a_third_connection_is_none_of_the_two() -> None:
+    """The first exchange after the race began went over a connection that was open before it."""
+    network = Network()
+    quic, _ = raced(network)
+    network.delay(10.0)
+    old = network.tcp(server="127.0.0.1", port=8443)
+    old.connects(0.0)
+    network.proxy().exchange(10.01, old)
+    network.proxy().exchange(10.2, quic, "HTTP/3")
+    (race,) = network.explain().races
+    assert race.carried is None

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from h3probe.engine import Engine
+from h3probe.records import FindingRecord, VerdictRecord
 from h3probe.wire.quic.versions import V2
 from tests.diagnose.scenario import CLIENT, JDK, ROUTER, SERVER, Network, Packet, Tcp
 
@@ -365,14 +367,17 @@ def test_other_protocols_have_no_verdict(port: int) -> None:
 
 
 def test_the_longest_wait_is_the_one_that_is_told() -> None:
-    """Of two fallbacks the verdict names the one that cost most."""
+    """Of several fallbacks the verdict names the first request's and the one that cost most."""
     network = Network()
     for at, wait in ((0.0, 2.0), (100.0, 8.0), (200.0, 3.0)):
         network.quic().initials(at, at + 1.0, at + wait - 0.5)
         tcp = network.tcp()
         tcp.connects(at + wait)
         tcp.fin(at + wait + 1.0)
-    assert "after 8.00 s of waiting" in network.explain().sentence
+    sentence = network.explain().sentence
+    assert "after 2.00 s of waiting" in sentence
+    assert "A later request waited 8.00 s" in sentence
+    assert "3.00 s" not in sentence
 
 
 @pytest.mark.parametrize(("answered", "words"), [(True, "was not ready"), (False, "had got no answer")])
@@ -409,3 +414,128 @@ def test_one_refusal_of_two_is_not_all_of_tcp() -> None:
     two.hello(0.12)
     two.rst(0.13)
     assert network.explain().sentence.startswith("No connection: TCP ended before it was ready")
+
+
+# What a proxy reports
+
+
+def reported(network: Network, *, server: str = "127.0.0.1", port: int = 8899) -> Tcp:
+    """A tunnel that the proxy reports, and whose packets are not seen."""
+    tcp = network.tcp(server=server, port=port)
+    network.proxy().carries(tcp, 0.0)
+    return tcp
+
+
+def test_the_version_at_the_proxy_is_the_verdicts() -> None:
+    """Where exchanges are seen, what the handshake leaves open is known."""
+    network = Network()
+    tcp = reported(network)
+    network.proxy().exchange(0.2, tcp)
+    network.proxy().exchange(0.3, tcp)
+    explained = network.explain()
+    assert explained.sentence.startswith("HTTP/2, through a CONNECT tunnel of the proxy 127.0.0.1:8899")
+    assert explained.verdict.versions == {"HTTP/2": 2}
+    assert "as HTTP/2:" in explained.the("proxy-downgrade").summary
+
+
+def test_without_exchanges_the_version_is_not_known() -> None:
+    """A tunnel that nobody opens leaves `versions` null, and says what the client offered."""
+    network = Network()
+    reported(network)
+    explained = network.explain()
+    assert explained.verdict.versions is None
+    assert explained.sentence.startswith("HTTP/2 or HTTP/1.1, through a CONNECT tunnel")
+
+
+@pytest.mark.parametrize(
+    ("versions", "sentence"),
+    [
+        (["HTTP/2"], "HTTP/2 for the one request, seen at the proxy."),
+        (["HTTP/3", "HTTP/3", "HTTP/3"], "HTTP/3 for all 3 requests, seen at the proxy."),
+        (["HTTP/2", "HTTP/3", "HTTP/3"], "HTTP/2 for the first request, then HTTP/3 for 2, seen at the proxy."),
+        (["HTTP/2", "HTTP/3", "HTTP/2"], "HTTP/2 for the first request, then HTTP/3 for 1 and HTTP/2 for 1"),
+    ],
+)
+def test_a_reverse_proxy_sees_every_exchange(versions: list[str], sentence: str) -> None:
+    """The first request's version, and what came after it; counted in `versions`."""
+    network = Network()
+    proxy = network.proxy()
+    tcp, quic = network.tcp(server="127.0.0.1", port=8443), network.quic(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, tcp)
+    proxy.hello(0.01, quic)
+    for number, version in enumerate(versions):
+        proxy.exchange(0.1 + number, quic if version == "HTTP/3" else tcp, version)
+    explained = network.explain()
+    assert explained.sentence.startswith(sentence)
+    assert explained.verdict.versions == {version: versions.count(version) for version in sorted(set(versions))}
+
+
+def test_a_request_without_a_response_used_no_version() -> None:
+    """It counts for nothing in `versions`, and the sentence does not hide it."""
+    network = Network()
+    proxy = network.proxy()
+    tcp, quic = network.tcp(server="127.0.0.1", port=8443), network.quic(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, tcp)
+    proxy.hello(0.01, quic)
+    proxy.exchange(0.1, quic, "HTTP/3", status=None)
+    proxy.exchange(0.3, tcp)
+    explained = network.explain()
+    assert explained.verdict.versions == {"HTTP/2": 1}
+    text = "HTTP/2 for the one request that was answered, seen at the proxy; 1 request got no response."
+    assert explained.sentence.startswith(text)
+
+
+def test_no_response_at_all_is_no_version() -> None:
+    """Exchanges that all failed say nothing of versions."""
+    network = Network()
+    tcp = network.tcp(server="127.0.0.1", port=8443)
+    network.proxy().hello(0.0, tcp)
+    network.proxy().exchange(0.1, tcp, status=None)
+    assert network.explain().verdict.versions is None
+
+
+NOTICE = "TLS was intercepted to see this"
+
+
+@pytest.mark.parametrize("intercepted", [True, False])
+def test_a_verdict_that_rests_on_interception_says_so(*, intercepted: bool) -> None:
+    """Interception changes what browsers do; without it there is nothing to say."""
+    network = Network()
+    tcp = reported(network)
+    network.proxy().exchange(0.2, tcp, intercepted=intercepted)
+    assert (NOTICE in network.explain().sentence) is intercepted
+
+
+def test_interception_of_another_client_is_not_this_verdicts() -> None:
+    """Each verdict rests on its own exchanges."""
+    network = Network()
+    tcp = reported(network)
+    other = network.tcp(client="192.0.2.77", server="127.0.0.1", port=8899)
+    network.proxy().carries(other, 0.1)
+    network.proxy().exchange(0.2, tcp, intercepted=True)
+    sentences = {verdict.client: verdict.sentence for verdict in network.explain().verdicts}
+    assert NOTICE in sentences[CLIENT]
+    assert NOTICE not in sentences["192.0.2.77"]
+
+
+def test_a_version_from_a_file_is_made_harmless() -> None:
+    """A file of events may come from anyone."""
+    network = Network()
+    tcp = network.tcp(server="127.0.0.1", port=8443)
+    network.proxy().hello(0.0, tcp)
+    network.proxy().exchange(0.1, tcp, "HTTP/\x1b[31m")
+    explained = network.explain()
+    assert explained.sentence.isprintable()
+    assert all(version.isprintable() for version in explained.verdict.versions or ())
+
+
+def test_without_packets_nothing_is_said_of_quic() -> None:
+    """A proxy alone does not see what goes past it."""
+    network = Network()
+    reported(network)
+    engine = Engine("proxy", "events", vantage="proxy")
+    records = [record for event in network.events() for record in engine.feed(event)] + engine.finish()
+    sentences = [r.sentence for r in records if isinstance(r, VerdictRecord)]
+    summaries = [r.summary for r in records if isinstance(r, FindingRecord)]
+    assert len(sentences) == len(summaries) == 1
+    assert not any("no QUIC packet left" in text for text in (*sentences, *summaries))

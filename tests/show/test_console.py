@@ -106,12 +106,12 @@ def test_findings_stand_by_origin_and_the_worst_first() -> None:
     assert order == sorted(order)
 
 
-def test_an_info_is_one_line() -> None:
-    """An info finding takes one line, cut where it is too long."""
+def test_an_info_is_told_in_full_and_without_its_packets() -> None:
+    """An info finding shows its whole summary, wrapped, and neither evidence nor advice."""
     (info,) = (finding for finding in samples.findings() if finding.severity == "info")
-    lines = [line for line in draw([info], moments=False, width=60).splitlines() if "quic-refused" in line]
-    assert len(lines) == 1
-    assert lines[0].endswith("…")
+    output = " ".join(draw([info], moments=False, width=60).split())
+    assert info.summary in output
+    assert info.advice not in output
 
 
 def test_much_evidence_is_counted_and_not_all_printed() -> None:
@@ -128,13 +128,13 @@ def test_a_verdict_bears_the_mark_of_its_worst_finding(severity: Severity, mark:
     """The verdict's mark comes from the findings it names, and an info raises no alarm."""
     finding = dataclasses.replace(samples.blocked_finding(), severity=severity)
     output = draw([finding, samples.verdicts()[0]], moments=False)
-    assert f"\n{mark} localhost:4433, java[4711]\n" in output
+    assert f"\n{mark} localhost:4433, client java[4711]\n" in output
 
 
 def test_a_finding_of_another_origin_does_not_mark_a_verdict() -> None:
     """The same rule fired elsewhere says nothing about this origin."""
     finding = dataclasses.replace(samples.blocked_finding(), origin="other:443")
-    assert "\n• localhost:4433, java" in draw([finding, samples.verdicts()[0]], moments=False)
+    assert "\n• localhost:4433, client java" in draw([finding, samples.verdicts()[0]], moments=False)
 
 
 def test_silence_is_said() -> None:

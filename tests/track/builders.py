@@ -194,7 +194,7 @@ def icmp_error(
 ) -> IcmpError:
     """An ICMP error about a packet from `source` to `destination`."""
     return IcmpError(
-        frame=mark.frame,
+        frame=mark.frame or 0,
         time_ns=mark.time_ns,
         sender=destination.host,
         recipient=source.host,
@@ -219,11 +219,15 @@ class _Watch:
         self._frames = count(1)
         self._now = START
 
-    def mark(self, at: float | None) -> Mark:
-        """The next frame's mark: at milliseconds after the start, or a millisecond after the one before."""
+    def stamp(self, at: float | None = None) -> tuple[int, int]:
+        """The next frame's number and time: milliseconds after the start, or one after the frame before."""
         self._now = self._now + MS if at is None else START + round(at * MS)
         self.clock.see(self._now)
-        return Mark(next(self._frames), self._now)
+        return next(self._frames), self._now
+
+    def mark(self, at: float | None) -> Mark:
+        """The next frame's mark."""
+        return Mark(*self.stamp(at))
 
     @property
     def now(self) -> int:
@@ -274,7 +278,7 @@ class QuicWatch(_Watch):
         return self._send(b"".join(packets), at, server, client)
 
     def _send(self, payload: bytes, at: float | None, source: Endpoint, destination: Endpoint) -> bool:
-        frame, time_ns = self.mark(at)
+        frame, time_ns = self.stamp(at)
         fact = UdpDatagram(frame, time_ns, source, destination, payload, len(payload))
         self.facts.append(fact)
         return self.tracker.feed(fact)
@@ -369,7 +373,7 @@ class TcpWatch(_Watch):
         length: int | None = None,
     ) -> None:
         """A segment of side 0 (client) or 1 (server) with a sequence number in full."""
-        frame, time_ns = self.mark(at)
+        frame, time_ns = self.stamp(at)
         acked = (self._isn[1 - side] + 1 + self.sent[1 - side]) & 0xFFFF_FFFF if flags & ACK else 0
         size = len(payload) if length is None else length
         source, destination = self._ends[side], self._ends[1 - side]

@@ -519,8 +519,7 @@ def test_initial_cut_by_a_snaplen() -> None:
     """A cut Initial shows its IDs and version; it is counted as cut, and what it held is not guessed."""
     watch = QuicWatch()
     packet = initial(HELLO)
-    mark = watch.mark(None)
-    watch.tracker.feed(UdpDatagram(mark.frame, mark.time_ns, CLIENT, SERVER, packet[:100], len(packet)))
+    watch.tracker.feed(UdpDatagram(*watch.stamp(), CLIENT, SERVER, packet[:100], len(packet)))
     assert (watch.only.dcid, watch.only.cut, watch.only.hello) == (DCID, 1, None)
     assert (watch.history, watch.only.initials_sent, watch.only.mid_stream) == ("I", 0, False)
     assert (watch.only.first_size, watch.only.client_largest, watch.only.client_bytes) == (1200, 1200, 1200)
@@ -530,8 +529,7 @@ def test_cut_one_rtt_packets() -> None:
     """What the capture cut away was on the wire: 1-RTT bytes count in full."""
     watch = QuicWatch()
     watch.handshake()
-    mark = watch.mark(None)
-    watch.tracker.feed(UdpDatagram(mark.frame, mark.time_ns, SERVER, CLIENT, short(CLIENT_ID, 86), 1252))
+    watch.tracker.feed(UdpDatagram(*watch.stamp(), SERVER, CLIENT, short(CLIENT_ID, 86), 1252))
     assert (watch.only.server_short_bytes, watch.only.server_largest) == (1252, 1252)
 
 
@@ -539,8 +537,7 @@ def test_cut_initial_of_a_server() -> None:
     """A cut capture that begins with the server's Initial does not make the server a client."""
     watch = QuicWatch()
     packet = answer(server_hello(), size=1200)
-    mark = watch.mark(None)
-    watch.tracker.feed(UdpDatagram(mark.frame, mark.time_ns, SERVER, CLIENT, packet[:100], len(packet)))
+    watch.tracker.feed(UdpDatagram(*watch.stamp(), SERVER, CLIENT, packet[:100], len(packet)))
     assert [c.client for c in watch.opened] == [CLIENT]
 
 

@@ -24,16 +24,16 @@ def faults(lines: Sequence[str], family: str | None) -> list[str]:
     parsed = parse(lines)
     if parsed.clear:
         return ["`clear` takes all alternatives back"]
-    found = [f"a part is not valid: {clean(part, 120)}" for part in parsed.invalid]
     h3 = [a for a in parsed.alternatives if a.protocol == "h3"]
+    if any(a.max_age > 0 for a in h3):
+        return _second_line(lines, parsed) if family == "jdk" and len(lines) > 1 else []
+    found = [f"a part is not valid: {clean(part, 120)}" for part in parsed.invalid if "h3" in part]
     drafts = [a.protocol for a in parsed.alternatives if a.protocol.startswith("h3-")]
-    if h3 and all(a.max_age == 0 for a in h3):
+    if h3:
         found.append("ma=0: it is stale at once")
-    elif not h3 and drafts:
+    elif drafts:
         found.append(f"only drafts of HTTP/3 are named ({clean(', '.join(drafts), 80)})")
-    elif h3 and family == "jdk" and len(lines) > 1:
-        found += _second_line(lines, parsed)
-    return found if not h3 or any("ma=0" in f or "line" in f for f in found) else []
+    return found
 
 
 def _second_line(lines: Sequence[str], parsed: AltSvc) -> list[str]:

@@ -24,6 +24,8 @@ ADVICE = (
     "QUIC alone first pays it for every new connection."
 )
 
+# Below this nobody waited.
+SMALL_S = 0.1
 # What a server still sends of an earlier request when the next one's first Initial leaves.
 SETTLING_NS = NS // 5
 
@@ -112,7 +114,7 @@ def _finding(story: Story, attempt: QuicConnection, tcp: TcpConnection) -> Findi
             (attempt.client_close[0], f"the client ends the attempt: {close_text(attempt.client_close[1])}")
         )
     evidence.append((syn, f"SYN to {tcp.server}, {seconds(cost)} after the first Initial"))
-    severity: Severity = "problem" if cost > NOTICEABLE_S else "notice"
+    severity: Severity = "problem" if cost > NOTICEABLE_S else "notice" if cost > SMALL_S else "info"
     return Finding(SLUG, severity, summary, cut(evidence), advice, [attempt, tcp], cost)
 
 

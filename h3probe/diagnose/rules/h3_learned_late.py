@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import Finding, Rule
-from h3probe.diagnose.rules.no_quic_attempt import offer
-from h3probe.text import seconds
+from h3probe.diagnose.rules.no_quic_attempt import advertised
+from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 
@@ -24,7 +24,7 @@ ADVICE = (
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire when the first exchange was over TCP, its response offered h3, and QUIC began only after that."""
-    offered = offer(story)
+    offered = advertised(story)
     if offered is None or not story.exchanges or story.tunnels:
         return
     first = min(story.exchanges, key=lambda e: e.time_ns)
@@ -34,12 +34,13 @@ def check(story: Story) -> Iterator[Finding]:
     if first.version == "HTTP/3" or begun or not quic:
         return
     after = seconds((quic[0].first.time_ns - mark.time_ns) / NS)
+    used = clean(first.version, 16)
     summary = (
-        f"The first request to {story.label} used {first.version}: that there is HTTP/3 was learned from its response "
-        f"({what}), and QUIC began {after} after that."
+        f"The first request to {story.label} used {used}: that there is HTTP/3 was learned from its response ({what}), "
+        f"and QUIC began {after} after that."
     )
     evidence = [
-        (Mark(None, first.time_ns), f"first request, {first.version}"),
+        (Mark(None, first.time_ns), f"first request, {used}"),
         (mark, what),
         (quic[0].first, "QUIC begins"),
     ]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import Finding, Rule
 from h3probe.text import clean, count
+from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.wire.altsvc import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from h3probe.diagnose.story import Story
+    from h3probe.events import AltSvcSeen
+    from h3probe.track.tcp import TcpConnection
 
 SLUG = "no-quic-attempt"
 ADVICE = (
@@ -21,15 +25,41 @@ ADVICE = (
 )
 
 
-def offer(story: Story) -> tuple[Mark, str] | None:
-    """Return when and how HTTP/3 was offered to the client, None where that was not seen."""
+def advertised(story: Story) -> tuple[Mark, str] | None:
+    """Return when and how a response offered HTTP/3 to the client, None where none was seen to."""
     for seen in story.alt_svc:
-        got = parse(seen.passed_on)
-        if any(a.protocol == "h3" and a.max_age > 0 for a in got.alternatives):
+        if _max_age(seen) > 0:
             return Mark(None, seen.time_ns), f"alt-svc: {clean(', '.join(seen.passed_on), 200)}"
-    if story.binding is not None and "h3" in story.binding.binding.alpn:
-        return story.binding.mark, f"DNS HTTPS record of {clean(story.binding.binding.name, 200)}: alpn h3"
     return None
+
+
+def offer(story: Story) -> tuple[Mark, str] | None:
+    """Return when and how HTTP/3 was offered to the client, in a response or by DNS."""
+    found = advertised(story)
+    # A name's record is about its port 443; other ports have names of their own (RFC 9460, 2.3).
+    if found is None and story.binding is not None and story.label.endswith(":443"):
+        binding = story.binding.binding
+        if "h3" in binding.alpn:
+            return story.binding.mark, f"DNS HTTPS record of {clean(binding.name, 200)}: alpn h3"
+    return found
+
+
+def _max_age(seen: AltSvcSeen) -> int:
+    """For how many seconds the lines that the client got offer HTTP/3."""
+    return max((a.max_age for a in parse(seen.passed_on).alternatives if a.protocol == "h3"), default=0)
+
+
+def _stands(story: Story, mark: Mark) -> Callable[[int], bool]:
+    """Tell of a time whether HTTP/3 is on offer: each response's lines replace the ones before (RFC 7838, 3)."""
+    told = sorted((seen for seen in story.alt_svc if seen.passed_on), key=lambda seen: seen.time_ns)
+    times = [seen.time_ns for seen in told]
+    until = [seen.time_ns + _max_age(seen) * NS for seen in told]
+
+    def stands(at_ns: int) -> bool:
+        latest = bisect_left(times, at_ns) - 1
+        return at_ns <= until[latest] if latest >= 0 else mark.time_ns < at_ns
+
+    return stands
 
 
 def check(story: Story) -> Iterator[Finding]:
@@ -38,18 +68,25 @@ def check(story: Story) -> Iterator[Finding]:
     if offered is None or story.quic or story.other_ports or story.tunnels:
         return
     mark, what = offered
-    later = [e for e in story.exchanges if e.time_ns > mark.time_ns and e.version != "HTTP/3"]
-    opened = [t for t in story.tcp if t.first.time_ns > mark.time_ns]
+    stands = _stands(story, mark)
+    later = [e for e in story.exchanges if e.version != "HTTP/3" and stands(e.time_ns)]
+    opened = [t for t in story.tcp if _is_web(t) and stands(t.first.time_ns)]
     if not later and not opened:
         return
-    went_on = count(len(later), "exchange") if later else count(len(opened), "TCP connection")
-    summary = f"{story.label} offers HTTP/3 ({what}); after that came {went_on} over TCP and not one QUIC packet."
+    went_on = count(len(later), "exchange") if later else count(len(opened), "connection")
+    none = "not one QUIC packet" if story.vantage == "wire" else f"no QUIC to the {story.vantage}"
+    summary = f"{story.label} offers HTTP/3 ({what}); after that came {went_on} over TCP and {none}."
     evidence = [(mark, what)]
     if opened:
         evidence.append((opened[0].first, "TCP begins after the offer"))
     elif later:
-        evidence.append((Mark(None, later[0].time_ns), f"{later[0].version} after the offer"))
+        evidence.append((Mark(None, later[0].time_ns), f"{clean(later[0].version, 16)} after the offer"))
     yield Finding(SLUG, "notice", summary, evidence, ADVICE, list(story.tcp[:4]))
+
+
+def _is_web(connection: TcpConnection) -> bool:
+    """Whether its client offered HTTP."""
+    return connection.hello is not None and not {"h2", "http/1.1"}.isdisjoint(connection.hello.alpn)
 
 
 RULE = Rule(

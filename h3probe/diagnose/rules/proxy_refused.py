@@ -47,7 +47,8 @@ def check(story: Story) -> Iterator[Finding]:
 
 def _silent(carrier: TcpConnection, tunnel: Tunnel) -> bool:
     """Whether nothing came back: not even something that the capture does not show, and the client goes on after."""
-    return carrier.server_stream.bytes_seen == 0 and carrier.client_stream.bytes_seen <= tunnel.client_start
+    goes_on = not carrier.reported and carrier.client_stream.bytes_seen > tunnel.client_start
+    return carrier.server_stream.bytes_seen == 0 and not goes_on
 
 
 def _waited(tunnel: Tunnel) -> float:

@@ -63,9 +63,10 @@ def _finding(severity: Severity, attempts: list[QuicConnection], meaning: str, a
     after = seconds((first.refusals[0][0].time_ns - first.first.time_ns) / NS)
     count = "" if len(attempts) == 1 else f", {len(attempts)} times"
     summary = f"QUIC to {places} was refused{count}, after {after}: ICMP {meaning}."
+    tried = " and ".join(initials(attempt) for attempt in attempts[:3])
     client = recognise(first)
     if client is not None and client.ignores_icmp and first.initials_sent > 1:
-        summary += f" {client.name} does not notice the error and went on: {initials(first)}."
+        summary += f" {client.name} does not notice the error and went on: {tried}."
     evidence: list[tuple[Mark, str]] = []
     gave_up: list[str] = []
     for attempt in attempts:

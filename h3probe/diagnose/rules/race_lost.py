@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 SLUG = "race-lost"
 ADVICE = (
-    "A race that TCP wins is how the client is meant to work; for HTTP/3 from the first request, ask for it per "
-    "request, or let the client learn it beforehand. Where QUIC got no answer, see the finding about that."
+    "A race that TCP wins is how the client is meant to work. For HTTP/3 QUIC has to be the faster one: see what kept "
+    "it, below or on the server."
 )
 
 

@@ -154,3 +154,66 @@ def test_a_direct_connection_is_none() -> None:
     network = Network()
     network.tcp().connects(0.0)
     assert network.explain().findings == []
+
+
+def test_connect_udp_that_was_asked_for_makes_it_a_notice() -> None:
+    """The client wanted HTTP/3, and said so to the proxy."""
+    network = Network()
+    first = network.tcp(server=PROXY, port=8888)
+    first.syn(0.0)
+    first.accepts(0.001)
+    first.asks_connect_udp(0.002, "example.org", 443)
+    first.proxy_answers(0.01, 501)
+    tunnelled(network, at=0.1)
+    finding = network.explain().the(RULE)
+    assert finding.severity == "notice"
+    assert "had asked the proxy for connect-udp" in finding.summary
+
+
+def test_a_server_that_offers_http3_makes_it_a_notice() -> None:
+    """Alt-Svc was seen in the tunnel, by interception."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    proxy.carries(tcp, 0.0)
+    proxy.alt_svc(0.2, tcp, 'h3=":443"; ma=60')
+    finding = network.explain().the(RULE)
+    assert finding.severity == "notice"
+    assert "The server offers HTTP/3" in finding.summary
+
+
+def test_a_dns_record_is_an_offer_too() -> None:
+    """Whoever asked for it."""
+    network = Network()
+    network.https_record(0.0, "example.org", "h3")
+    tunnelled(network, at=0.1)
+    assert network.explain().the(RULE).severity == "notice"
+
+
+def test_alt_svc_without_http3_leaves_it_information() -> None:
+    """An offer of something else, or of nothing any more."""
+    for line in ('h2=":443"', "clear", 'h3=":443"; ma=0'):
+        network = Network()
+        proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+        proxy.carries(tcp, 0.0)
+        proxy.alt_svc(0.2, tcp, line)
+        assert network.explain().the(RULE).severity == "info"
+
+
+def test_the_proxys_report_is_enough() -> None:
+    """The request, the answer and the hello as the proxy saw them, without a packet."""
+    network = Network()
+    network.proxy().carries(network.tcp(server="127.0.0.1", port=8899), 0.0)
+    finding = network.explain().the(RULE)
+    assert finding.severity == "info"
+    assert [(row.frame, row.at) for row in finding.evidence] == [(None, 0.0), (None, 0.05), (None, 0.06)]
+
+
+def test_a_reported_tunnel_through_which_nothing_came_back_carried_nothing() -> None:
+    """A ClientHello that got no answer is no request."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    tunnel = proxy.asked(0.0, tcp)
+    proxy.answered(0.05, tunnel)
+    proxy.hello(0.06, tcp, tunnel)
+    proxy.ended(5.0, tcp, tunnel, received=0)
+    assert network.explain().found(RULE) == []

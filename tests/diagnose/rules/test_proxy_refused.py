@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.scenario import CURL, Network, Tcp
+
+RULE = "proxy-refused"
+PROXY = "192.0.2.3"
+
+
+def to_proxy(network: Network) -> Tcp:
+    """A connection to a proxy, not yet made."""
+    return network.tcp(server=PROXY, port=3128)
+
+
+def asks(network: Network, target: str = "example.org:443") -> Tcp:
+    """A client that has asked for a tunnel."""
+    tcp = to_proxy(network)
+    tcp.asks_proxy(0.0, target)
+    return tcp
+
+
+@pytest.mark.parametrize(
+    ("status", "meaning", "advice"),
+    [
+        (403, "does not allow it", "exception"),
+        (407, "asks for credentials", "credentials for the proxy"),
+        (502, "could not reach it", "the proxy's own host"),
+        (418, "declined", "NO_PROXY"),
+    ],
+)
+def test_a_refusal_is_told_with_what_it_means(status: int, meaning: str, advice: str) -> None:
+    """The status as the client got it, in words, and what to do about this one."""
+    network = Network()
+    asks(network).proxy_answers(0.05, status)
+    explained = network.explain()
+    finding = explained.the(RULE)
+    assert finding.severity == "problem"
+    assert f"answered {status} to CONNECT example.org:443" in finding.summary
+    assert meaning in finding.summary
+    assert advice in finding.advice
+    assert [row.frame for row in finding.evidence] == [4, 5]
+    assert explained.summary.exit_status == 1
+    assert explained.sentence.startswith("No connection: the proxy")
+
+
+def test_the_proxys_report_says_the_same() -> None:
+    """Seen at the proxy alone: who refused, and in which words; frames there are none."""
+    network = Network()
+    proxy, client = network.proxy(), to_proxy(network)
+    tunnel = proxy.asked(0.0, client)
+    proxy.answered(0.05, tunnel, 407, by="upstream", error="407 Proxy \x1b[31mAuthentication", challenges=("Basic",))
+    proxy.ended(0.1, client, sent=0, received=0)
+    explained = network.explain()
+    finding = explained.the(RULE)
+    assert finding.severity == "problem"
+    assert f"The proxy behind {PROXY}:3128 answered 407" in finding.summary
+    assert "\x1b" not in finding.summary
+    assert [row.frame for row in finding.evidence] == [None, None]
+    assert explained.tunnels[0].status == 407
+
+
+def test_407_and_then_a_tunnel_is_how_it_is_meant_to_be() -> None:
+    """A first 407 that the client answers with credentials costs nothing, and is information."""
+    network = Network()
+    tcp = asks(network)
+    tcp.proxy_answers(0.05, 407, fields="Content-Length: 0\r\n")
+    tcp.asks_again(0.06, "example.org:443")
+    tcp.proxy_answers(0.1, 200)
+    tcp.gets_ready(0.11)
+    explained = network.explain()
+    finding = explained.the(RULE)
+    assert finding.severity == "info"
+    assert "asked again, with CONNECT, and got its tunnel" in finding.summary
+    assert explained.summary.exit_status == 0
+
+
+def test_connect_udp_that_is_declined_is_a_notice() -> None:
+    """A client that asks for connect-udp and gets nothing else loses HTTP/3, and perhaps nothing more."""
+    network = Network()
+    tcp = to_proxy(network)
+    tcp.syn(0.0)
+    tcp.accepts(0.001)
+    tcp.asks_connect_udp(0.002, "example.org", 443)
+    tcp.proxy_answers(0.01, 400)
+    finding = network.explain().the(RULE)
+    assert finding.severity == "notice"
+    assert "RFC 9298" in finding.advice
+
+
+def test_connect_after_connect_udp_makes_it_information() -> None:
+    """Curl asks for connect-udp first, on a connection of its own, and goes on with CONNECT."""
+    network = Network()
+    first = network.tcp(server=PROXY, port=3128, software=CURL)
+    first.syn(0.0)
+    first.accepts(0.001)
+    first.asks_connect_udp(0.002, "example.org", 443)
+    first.proxy_answers(0.01, 400)
+    second = network.tcp(server=PROXY, port=3128, software=CURL)
+    second.asks_proxy(0.02, "example.org:443")
+    second.proxy_answers(0.05, 200)
+    second.gets_ready(0.06)
+    finding = network.explain().the(RULE)
+    assert finding.severity == "info"
+    assert "asked again, with CONNECT" in finding.summary
+
+
+def test_no_answer_before_the_end_is_a_refusal() -> None:
+    """A proxy that closes without a word; who closed, and when, is told."""
+    network = Network()
+    asks(network).fin(2.0, "server")
+    explained = network.explain()
+    finding = explained.the(RULE)
+    assert finding.severity == "problem"
+    assert "got no answer" in finding.summary
+    assert "the proxy closed the connection after 2.00 s" in finding.summary
+    assert finding.cost is None
+    assert "did not answer CONNECT" in explained.sentence
+
+
+def test_a_client_that_stops_waiting_has_lost_the_wait() -> None:
+    """When the client closes first, its wait is the cost."""
+    network = Network()
+    asks(network).fin(5.0, "client")
+    finding = network.explain().the(RULE)
+    assert finding.cost == pytest.approx(4.9989)
+    assert "the client closed" in finding.summary
+
+
+def test_no_answer_by_the_proxys_report() -> None:
+    """The bytes that the client sent are its request: they prove no tunnel."""
+    network = Network()
+    proxy, client = network.proxy(), to_proxy(network)
+    tunnel = proxy.asked(0.0, client)
+    proxy.trouble(2.0, client, tunnel, "slow")
+    proxy.ended(30.0, client, sent=120, received=0)
+    finding = network.explain().the(RULE)
+    assert "got no answer" in finding.summary
+    assert finding.cost == 30.0
+
+
+@pytest.mark.parametrize(("answered_at", "fires"), [(0.9, False), (1.5, True)])
+def test_an_answer_that_comes_late_is_a_problem(answered_at: float, *, fires: bool) -> None:
+    """More than a second until the tunnel opens is time that the request lost."""
+    network = Network()
+    tcp = asks(network)
+    tcp.proxy_answers(answered_at, 200)
+    tcp.gets_ready(answered_at + 0.01)
+    found = network.explain().found(RULE)
+    assert bool(found) is fires
+    if fires:
+        assert found[0].severity == "problem"
+        assert found[0].cost == pytest.approx(answered_at - 0.0011)
+
+
+def test_the_proxys_own_clock_counts() -> None:
+    """What the proxy says it waited is not stretched by how late its report comes."""
+    network = Network()
+    proxy, client = network.proxy(), to_proxy(network)
+    tunnel = proxy.asked(0.0, client)
+    proxy.answered(3.0, tunnel, 200, seconds=0.05)
+    proxy.hello(3.01, client, tunnel)
+    proxy.ended(4.0, client, tunnel)
+    assert network.explain().found(RULE) == []
+
+
+def test_a_tunnel_that_opens_is_no_refusal() -> None:
+    """200 in time."""
+    network = Network()
+    tcp = asks(network)
+    tcp.proxy_answers(0.05, 200)
+    tcp.gets_ready(0.06)
+    assert network.explain().found(RULE) == []
+
+
+def test_a_capture_that_ends_is_no_silence() -> None:
+    """Without an end of the connection the answer may still come."""
+    network = Network()
+    asks(network)
+    network.bystander(60.0)
+    assert network.explain().found(RULE) == []
+
+
+def test_an_answer_that_the_capture_misses_is_no_silence() -> None:
+    """The client goes on with TLS, so there was an answer."""
+    network = Network()
+    tcp = asks(network)
+    tcp.hello(0.1)
+    tcp.fin(1.0)
+    assert network.explain(seen=lambda packet: packet.by == "client").found(RULE) == []
+
+
+def test_a_plain_request_is_no_tunnel() -> None:
+    """A 403 to a GET is the server's own business."""
+    network = Network()
+    tcp = network.tcp(server=PROXY, port=80)
+    tcp.syn(0.0)
+    tcp.accepts(0.001)
+    tcp.segment(0.002, "client", 0x18, b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n")
+    tcp.proxy_answers(0.01, 403)
+    assert network.explain().found(RULE) == []
