@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
@@ -54,17 +54,21 @@ def busy() -> Network:
     proxied.proxy_answers(3.1, 200)
     proxied.gets_ready(3.2)
     network.quic(sni="third.example", server="198.51.100.3").connects(4.0)
+    reported, proxy = network.tcp(server="192.0.2.3", port=8899, sni="fourth.example"), network.proxy()
+    proxy.carries(reported, 4.5, "fourth.example")
+    proxy.exchange(4.6, reported, origin="https://fourth.example:443", intercepted=True)
+    proxy.alt_svc(4.7, reported, 'h3=":443"', origin="https://fourth.example:443")
     network.lost(5.0, 2)
     network.unreadable(5.1, "a block of no known kind")
     return network
 
 
 def test_every_kind_of_record_keeps_to_the_contract() -> None:
-    """All records of a busy capture validate, and cover what the wire alone can give."""
+    """All records of a busy capture validate, and cover every kind that there is."""
     explained = busy().explain(truncated=True)
     validate(explained.records)
     kinds = {record.type for record in explained.records}
-    assert kinds == {"capture", "quic", "tcp", "tunnel", "icmp", "dns", "race", "finding", "verdict", "summary"}
+    assert kinds == {record.type for record in get_args(AnyRecord)}
 
 
 def test_the_first_and_the_last_record_frame_the_others() -> None:
@@ -236,6 +240,39 @@ def test_a_filter_by_origin_leaves_the_rest_out(origin: str, found: set[str]) ->
     assert {verdict.origin for verdict in explained.verdicts} == found
     rest = {"example.org:443", "third.example:443", "other.example:443"} - found
     assert not any(finding.origin in rest for finding in explained.findings)
+
+
+@pytest.mark.parametrize(
+    ("filters", "told"),
+    [
+        (Filters(origins=frozenset({"fourth.example"})), True),
+        (Filters(origins=frozenset({"fourth.example:443"})), True),
+        (Filters(origins=frozenset({"fourth.example:444"})), False),
+        (Filters(origins=frozenset({"example.org"})), False),
+        (Filters(ports=frozenset({8899})), True),
+        (Filters(ports=frozenset({443})), False),
+        (Filters(wanted=lambda connection: connection.server.port == 8899), True),
+        (Filters(wanted=lambda connection: connection.process is not None), False),
+    ],
+)
+def test_what_the_proxy_saw_is_filtered_like_everything(filters: Filters, *, told: bool) -> None:
+    """Exchanges and Alt-Svc lines go with their origin and with the connection that carried them."""
+    explained = busy().explain(filters=filters)
+    assert kinds(explained.records)["exchange"] == kinds(explained.records)["alt_svc"] == told
+
+
+def test_an_exchange_waits_for_its_process() -> None:
+    """What may still turn out to be a wanted process's is not told, and not lost, before that is known."""
+    filters = Filters(wanted=lambda c: c.process is not None, pending=lambda c: c.process is None)
+    engine = Engine("proxy", "live", filters)
+    network = Network()
+    tcp = network.tcp(server="127.0.0.1", port=8443)
+    network.proxy().hello(0.0, tcp)
+    network.proxy().exchange(0.1, tcp)
+    network.proxy().alt_svc(0.1, tcp, "clear")
+    assert [record for event in network.events() for record in engine.feed(event)] == []
+    owner = SocketOwner(nanoseconds(0.2), 6, tcp.client_end, Process(7, "java"))
+    assert [record.type for record in engine.feed(owner)] == ["capture", "exchange", "alt_svc"]
 
 
 def test_an_origin_to_which_nothing_was_sent_is_told() -> None:

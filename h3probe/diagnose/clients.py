@@ -166,7 +166,7 @@ def recognise_tcp(connection: TcpConnection) -> Client | None:
     """Return the client whose fingerprint a TCP connection's ClientHello has."""
     if connection.ja4 is None:
         return None
-    ciphers = connection.ja4.split("_")[1]
+    ciphers = connection.ja4.partition("_")[2].partition("_")[0]
     fitting = [c for c in known_clients() if ciphers in c.tcp_ciphers]
     return fitting[0] if len(fitting) == 1 else None
 

@@ -311,7 +311,7 @@ def _hello_of(event: ClientHelloSeen) -> ClientHello:
         extensions=(),
         sni=None if event.sni is None else clean(event.sni),
         alpn=tuple(clean(name, 64) for name in event.alpn),
-        alpn_raw=tuple(name.encode(errors="replace") for name in event.alpn),
+        alpn_raw=tuple(name.encode() for name in event.alpn),
         supported_versions=(),
         groups=(),
         key_share_groups=(),

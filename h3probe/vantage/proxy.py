@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 START_S: Final = 30.0
 """How long mitmdump may take until it listens; on an idle machine it takes about one second."""
+STARTS: Final = 3
+"""How often it is started at most, when a port that was found free is taken before it listens."""
 GRACE_S: Final = 3.0
 """How long it may take to end, before it is killed."""
 BATCH: Final = 1 << 20
@@ -89,6 +91,7 @@ class Proxy:
         self._skipping = False
         self._early: list[ProxyEvent | Dropped | Unreadable] = []
         self._over = False
+        self._starts = 0
 
     @property
     def pid(self) -> int | None:
@@ -122,6 +125,10 @@ class Proxy:
         """
         with privileges.acting_as(self._user):
             private_folder(self.folder)
+        self._starts += 1
+        self._over = False
+        self._buffer.clear()
+        self._said.clear()
         modes, standing = self._modes()
         self._events, theirs = os.pipe()
         self._words, their_words = os.pipe()
@@ -147,7 +154,11 @@ class Proxy:
             if self.ready:
                 return
             died = next((event for event in self._early if isinstance(event, ProxyDied)), None)
-            if died is not None:
+            if died is not None and self._starts < STARTS and self._lost_its_port(died):
+                self._close()
+                self._early.clear()
+                self.start()
+            elif died is not None:
                 raise UserError(f"the proxy could not start: {_reason(died)}")
             left = deadline - time.monotonic()
             if left <= 0:
@@ -259,6 +270,12 @@ class Proxy:
         with contextlib.suppress(BrokenPipeError):  # it has ended already, and `events` will say why
             self._process.stdin.write(settings.dump().encode())
             self._process.stdin.flush()
+
+    def _lost_its_port(self, died: ProxyDied) -> bool:
+        """Whether somebody took a port that was free, and was to be any that is, before the process had it."""
+        listens = [self.spec.listen, *(each.listen for each in self.spec.reverse)]
+        any_port = any(listen is not None and listen.port == 0 for listen in listens)
+        return any_port and any("address already in use" in line for line in died.last_words)
 
     # Reading
 

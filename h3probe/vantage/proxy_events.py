@@ -131,7 +131,7 @@ def _codec(hint: Any) -> tuple[Callable[[Any], object], Callable[[object], objec
         )
     if origin is tuple:
         encode, decode = _codec(arguments[0])
-        return lambda value: [encode(each) for each in value], lambda value: _items(value, decode)
+        return lambda value: [encode(each) for each in value[:MOST_ITEMS]], lambda value: _items(value, decode)
     if origin is Literal:
         return _same, lambda value: _choice(value, arguments)
     return _SCALARS[hint]
@@ -199,7 +199,7 @@ _SCALARS: Final[dict[Any, tuple[Callable[[Any], object], Callable[[object], obje
     int: (_same, _integer),
     float: (_same, _number),
     bool: (_same, _truth),
-    str: (plain_text, _text),
+    str: (lambda value: plain_text(value[:LONGEST_TEXT]), _text),
     bytes: (bytes.hex, _hex),
     Endpoint: (str, _endpoint),
 }

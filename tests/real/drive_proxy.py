@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from h3probe.events import ProxyReady
+from h3probe.events import ProxyReady, Unreadable
 from h3probe.vantage.proxy import Proxy
 from h3probe.vantage.proxy_events import format_event
 from h3probe.vantage.proxy_settings import proxy_environment
@@ -51,20 +51,21 @@ def main() -> None:
     command, here = sys.argv[3:], Path.cwd()
     with Proxy(spec, folder=here / "proxy") as proxy:
         trust = None if spec.intercept is None else inside(make_trust(proxy.folder, spec.upstream_ca), here)
-        environment, lines = None, []
+        environment: dict[str, str] | None = None
+        lines: list[str] = []
         if spec.listen is not None:
             environment, lines = proxy_environment(given.get("kind", "unknown"), proxy.addresses[0], trust=trust)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         time.sleep(LINGER_S)
         events = [*proxy.events(), *proxy.stop()]
     result = {
-        "events": [json.loads(format_event(event)) for event in events if not isinstance(event, ProxyReady)],
+        "events": [json.loads(format_event(e)) for e in events if not isinstance(e, ProxyReady | Unreadable)],
         "set": lines,
         "said": done.stdout.splitlines(),
         "complained": done.stderr.splitlines(),
         "exit": done.returncode,
     }
-    print(json.dumps(result))
+    print(json.dumps(result))  # noqa: T201 - a program
 
 
 if __name__ == "__main__":

@@ -109,9 +109,11 @@ def test_findings_stand_by_origin_and_the_worst_first() -> None:
 def test_an_info_is_told_in_full_and_without_its_packets() -> None:
     """An info finding shows its whole summary, wrapped, and neither evidence nor advice."""
     (info,) = (finding for finding in samples.findings() if finding.severity == "info")
+    info = dataclasses.replace(info, advice="Listen on IPv6.")
     output = " ".join(draw([info], moments=False, width=60).split())
     assert info.summary in output
     assert info.advice not in output
+    assert f"#{info.evidence[0].frame}" not in output
 
 
 def test_much_evidence_is_counted_and_not_all_printed() -> None:

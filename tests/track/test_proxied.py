@@ -33,7 +33,7 @@ from h3probe.track.clock import Clock
 from h3probe.track.quic_tracker import CONNECTIONS_PER_FLOW
 from h3probe.track.tracker import Tracker
 from h3probe.track.tunnel import TUNNELS_PER_CONNECTION
-from tests.diagnose.scenario import START_NS, Network, Quic, Tcp, explain
+from tests.diagnose.scenario import CURL, START_NS, Network, Quic, Tcp, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,7 +138,7 @@ def test_all_packets_before_the_first_report() -> None:
 def quic_seen_twice() -> Network:
     """HTTP/3 to a reverse proxy: its packets, and the proxy's report."""
     network = Network()
-    proxy, quic = network.proxy(), network.quic(server="127.0.0.1", port=8443)
+    proxy, quic = network.proxy(), network.quic(server="127.0.0.1", port=8443, software=CURL)
     quic.connects(0.0)
     proxy.hello(0.001, quic)
     proxy.exchange(0.03, quic, "HTTP/3", intercepted=True)
@@ -154,6 +154,7 @@ def test_a_quic_connection_seen_twice_is_one(frames_first: list[bool]) -> None:
     explained = explain(interleaved(quic_seen_twice().events(), frames_first))
     (quic,) = explained.quic
     assert (quic.outcome, quic.first_packet, quic.time, quic.initials_sent) == ("established", 1, BEGINNING, 1)
+    assert quic.client_guess == "curl or another ngtcp2 client"  # The packets tell more than the report.
     assert [(e.connection, e.version) for e in explained.exchanges] == [("quic-1", "HTTP/3")]
     assert explained.tcp == []
     assert explained.verdict.versions == {"HTTP/3": 1}

@@ -96,15 +96,15 @@ def get(
     url: str,
     ca: Path,
     *,
-    proxy: Proxy | None = None,
+    proxy: Proxy | int | None = None,
     policy: Policy = Policy.NO_OPT_IN,
     count: int = 1,
 ) -> list[Outcome]:
     """Send requests with the lab's client."""
 
     async def run() -> list[Outcome]:
-        address = None if proxy is None else ("127.0.0.1", proxy.port)
-        async with Client(policy, ca, proxy=address) as client:
+        port = proxy if isinstance(proxy, int | None) else proxy.port
+        async with Client(policy, ca, proxy=None if port is None else ("127.0.0.1", port)) as client:
             return [await client.get(url) for _ in range(count)]
 
     return background.run(run())

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import typing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,12 +37,35 @@ V4 = Endpoint(bytes([127, 0, 0, 1]), 50000)
 V6 = Endpoint(bytes(15) + b"\x01", 8899)
 ASKED = TunnelAsked(1_700_000_000_123_456_789, "t1", "c1", V4, V6, "example.org", 443, "CONNECT")
 
-st.register_type_strategy(Endpoint, st.builds(Endpoint, st.binary(min_size=4, max_size=4), st.integers(0, 65535)))
-st.register_type_strategy(int, st.integers(0, 2**63 - 1))
-st.register_type_strategy(float, st.floats(0, 2**62))
+SCALARS: dict[Any, st.SearchStrategy[Any]] = {
+    int: st.integers(0, 2**63 - 1),
+    float: st.floats(0, 2**62),
+    bool: st.booleans(),
+    str: st.text(),
+    bytes: st.binary(),
+    Endpoint: st.builds(
+        Endpoint, st.binary(min_size=4, max_size=4) | st.just(bytes(15) + b"\x01"), st.integers(0, 65535)
+    ),
+    type(None): st.none(),
+}
 
 
-@given(st.one_of([st.from_type(each) for each in TYPES.values()]))
+def of(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - annotations have no common type
+    """Any value of an annotation that events have."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        return st.lists(of(arguments[0]), max_size=3).map(tuple)
+    if origin is typing.Literal:
+        return st.sampled_from(arguments)
+    return SCALARS[hint] if origin is None else st.one_of([of(each) for each in arguments])
+
+
+def any_event(kind: type[Any]) -> st.SearchStrategy[Any]:
+    """Any event of a type."""
+    return st.builds(kind, **{name: of(hint) for name, hint in typing.get_type_hints(kind).items()})
+
+
+@given(st.one_of([any_event(each) for each in TYPES.values()]))
 def test_every_event_comes_back(event: ProxyEvent | Dropped) -> None:
     """Whatever an event holds, the line made of it is one line, and read again it is the same event."""
     line = format_event(event)
@@ -183,6 +208,13 @@ def test_bytes_that_are_no_text() -> None:
     assert parsed == dataclasses.replace(event, host="caf\\xe9")
 
 
+def test_what_is_too_long_is_cut() -> None:
+    """The proxy writes nothing that its reader would refuse: texts and lists are cut at their limits."""
+    event = ProxyDied(1, 0, ("x" * (LONGEST_TEXT + 1), *["y"] * MOST_ITEMS))
+    parsed = parse_event(format_event(event))
+    assert parsed == ProxyDied(1, 0, ("x" * LONGEST_TEXT, *["y"] * (MOST_ITEMS - 1)))
+
+
 def test_recognised_by_its_start() -> None:
     """A file of events is told from a capture and from other JSON by its first line."""
     ended = ConnectionEnded(1, "c1", V4, V6, "tcp", None, 1, 2, 0.5, "client")
@@ -190,3 +222,12 @@ def test_recognised_by_its_start() -> None:
     assert not looks_like_events(b'{"type":"capture","schema":"1"}\n')
     assert not looks_like_events(b"\xd4\xc3\xb2\xa1")
     assert not looks_like_events(b"")
+
+
+def test_documented() -> None:
+    """docs/proxy.md lists every type with all its fields, in order, and nothing else."""
+    text = (Path(__file__).parents[2] / "docs" / "proxy.md").read_text(encoding="utf-8")
+    table = text[text.index("## Events") : text.index("## Limits")]
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)
+    documented = {name: re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", listed)) for name, listed in rows}
+    assert documented == {name: [field.name for field in dataclasses.fields(kind)] for name, kind in TYPES.items()}

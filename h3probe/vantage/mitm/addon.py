@@ -88,7 +88,7 @@ def make_addons(settings: Settings | None, reporter: Reporter) -> list[object]:
         settings: What is to be done; None to report only, in somebody else's mitmdump.
         reporter: Where events go.
     """
-    connections = Connections(reporter)
+    connections = Connections(reporter, bounded=settings is not None)
     policy = None if settings is None else Policy(settings.intercept)
     addons: list[object] = [
         Start(connections, policy),

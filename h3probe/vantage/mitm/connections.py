@@ -11,7 +11,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from mitmproxy import ctx
-from mitmproxy.proxy.mode_specs import ReverseMode
 
 from h3probe.events import ClientHelloSeen, ConnectionEnded, OnwardConnection
 from h3probe.vantage.mitm.watch import ConnectionWatch, endpoint
@@ -32,10 +31,12 @@ class Connections:
 
     Args:
         reporter: Where events go.
+        bounded: Whether a request's head may be cut off; in somebody else's mitmdump nothing is.
     """
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, *, bounded: bool = True) -> None:
         self._reporter = reporter
+        self._bounded = bounded
         self._open: dict[str, ConnectionWatch] = {}
         self._numbers = count(1)
 
@@ -52,9 +53,8 @@ class Connections:
         handler = ctx.master.addons.get("proxyserver").connections.get(client.id)
         if handler is None:
             return
-        explicit = not isinstance(handler.client.proxy_mode, ReverseMode)
         watch = ConnectionWatch(
-            next(self._numbers), handler.client, handler.layer, explicit=explicit, on_hello=self._hello
+            next(self._numbers), handler.client, handler.layer, bounded=self._bounded, on_hello=self._hello
         )
         self._open[client.id] = watch
         handler.layer = watch

@@ -17,7 +17,7 @@ from mitmproxy.proxy.layers.quic import ClientQuicLayer
 from h3probe.events import CaRejected
 from h3probe.vantage.mitm.blind import blind_layer
 from h3probe.vantage.mitm.policy import refusal_over_quic, refusal_over_tls
-from h3probe.vantage.mitm.upstream import UpstreamHttpLayer
+from h3probe.vantage.mitm.upstream import Opener, UpstreamHttpLayer
 
 if TYPE_CHECKING:
     from mitmproxy import http, tls
@@ -63,7 +63,7 @@ class Interception:
         if data.layer is not None or watch is None:
             return
         top, host = context.layers[0], context.server.address[0] if context.server.address is not None else None
-        if isinstance(context.layers[-1], HttpStream):  # inside of a tunnel
+        if isinstance(context.layers[-1], HttpStream | Opener):  # inside of a tunnel
             if host is not None and not self._policy.may("tcp", host):
                 data.layer = blind_layer(context, watch)
         elif len(context.layers) > 1:

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, Literal
 
 from h3probe.events import ProxyLog
+from h3probe.vantage.mitm.words import BYTES
 from h3probe.wire.http1 import REDACTED
 
 if TYPE_CHECKING:
@@ -43,10 +44,11 @@ class LogEvents(logging.Handler):
 
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
-    """Cut a text to its limit, and leave out what looks like a credential or is known to be one."""
+    """Cut a text to its limit; leave out quoted bytes, what looks like a credential, and what is known to be one."""
     for secret in secrets:
         text = text.replace(secret, REDACTED)
-    text = _USER_INFO.sub(f"{REDACTED}@", text[:LONGEST])
+    text = BYTES.sub(REDACTED, text[:LONGEST])
+    text = _USER_INFO.sub(f"{REDACTED}@", text)
     return _HEADER.sub(rf"\1: {REDACTED}", text)
 
 

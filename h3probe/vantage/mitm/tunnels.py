@@ -126,25 +126,35 @@ class Tunnels:
             flow.request.headers.setdefault("Proxy-Authorization", self._upstream.authorization)
 
     def response(self, flow: http.HTTPFlow) -> None:
-        """The upstream proxy's answer to a request to proxy UDP."""
-        answer = flow.metadata.get(METADATA)
-        if not isinstance(answer, Answer) or flow.response is None:
+        """The answer to a request to proxy UDP."""
+        asked, answer = flow.metadata.get(ASKED), flow.metadata.get(METADATA)
+        if not isinstance(asked, Asked) or asked.answered or flow.response is None:
             return
-        answer.status, error = flow.response.status_code, None
-        if answer.status != 101:
-            answer.kind, error = "refused", f"{answer.status} {flow.response.reason}".strip()
-        answer.error = error
-        self._answered(flow, answer.status, error)
+        status, error = flow.response.status_code, None
+        if status != 101:
+            error = f"{status} {flow.response.reason}".strip()
+        if isinstance(answer, Answer):
+            answer.status, answer.error, answer.kind = status, error, None if error is None else "refused"
+        self._answered(flow, status, error)
 
     def error(self, flow: http.HTTPFlow) -> None:
         """No answer to a request to proxy UDP; or a client that did not wait for one to its CONNECT."""
         asked, answer = flow.metadata.get(ASKED), flow.metadata.get(METADATA)
-        if not isinstance(asked, Asked) or not isinstance(answer, Answer) or asked.method == "CONNECT":
+        if not isinstance(asked, Asked) or asked.answered:
+            return
+        if asked.method == "CONNECT":
             self._stop_waiting(asked)
             return
-        answer.kind = "unreachable" if flow.server_conn.timestamp_tcp_setup is None else "silent"
-        answer.error = plain_error(flow.error.msg if flow.error is not None else "no answer")
-        self._answered(flow, 502, answer.error)
+        error = plain_error(flow.error.msg if flow.error is not None else "no answer")
+        if isinstance(answer, Answer):
+            answer.kind = "unreachable" if flow.server_conn.timestamp_tcp_setup is None else "silent"
+            answer.error = error
+        self._answered(flow, 502, error)
+
+    def http_connect_upstream(self, flow: http.HTTPFlow) -> None:
+        """A tunnel of mitmproxy's own, for a request of an intercepted connection that has lost its first."""
+        if self._upstream is not None and self._upstream.authorization is not None:
+            flow.request.headers.setdefault("Proxy-Authorization", self._upstream.authorization)
 
     def _ask(self, flow: http.HTTPFlow, host: str, port: int, method: Method) -> None:
         watch = self._connections.of(flow.client_conn)
@@ -171,8 +181,8 @@ class Tunnels:
         if watch.closed_by is None:
             self._trouble(watch, asked, "slow", "no answer from the upstream proxy so far")
 
-    def _stop_waiting(self, asked: object) -> None:
-        if isinstance(asked, Asked) and asked.slow is not None:
+    def _stop_waiting(self, asked: Asked) -> None:
+        if asked.slow is not None:
             asked.slow.cancel()
 
     def _answered(self, flow: http.HTTPFlow, status: int, error: str | None) -> None:

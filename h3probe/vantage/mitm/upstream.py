@@ -174,7 +174,7 @@ class UpstreamTunnel(tunnel.TunnelLayer):
 
     def __init__(self, context: Context, proxy: Server, request: http.Request, answer: Answer) -> None:
         super().__init__(context, tunnel_connection=proxy, conn=context.server)
-        self.child_layer = _Opener(context)
+        self.child_layer = Opener(context)
         self.headers = http.Headers()
         self.reason = ""
         self._request = request
@@ -225,18 +225,19 @@ class UpstreamTunnel(tunnel.TunnelLayer):
         return error
 
 
-class _Opener(layer.Layer):
+class Opener(layer.Layer):
     """Asks for the tunnel at once, says how that went, and hands over to whatever the client then speaks."""
 
     def _handle_event(self, event: events.Event) -> CommandGenerator[None]:
         if not isinstance(event, events.Start):
             return
         error = yield commands.OpenConnection(self.context.server)
-        yield Opened(error)
         if error is None:
             following = layer.NextLayer(self.context)
             self._handle_event = following.handle_event  # type: ignore[method-assign]
             yield from following.handle_event(event)
+        # Last, since it brings on what the client has sent already.
+        yield Opened(error)
 
 
 def _fields(head: bytes) -> http.Headers:

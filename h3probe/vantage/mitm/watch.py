@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from mitmproxy.connection import ConnectionState
 from mitmproxy.proxy import commands, events
 from mitmproxy.proxy.layer import NextLayerHook
+from mitmproxy.proxy.mode_specs import RegularMode, UpstreamMode
 
 from h3probe.events import Endpoint
 from h3probe.vantage.mitm.hello import QuicHello, TlsHello
@@ -42,7 +43,7 @@ class ConnectionWatch:
         number: Of the connection, from 1.
         client: mitmproxy's own record of it.
         layer: Its topmost layer.
-        explicit: Whether requests come first, and TLS only in a tunnel.
+        bounded: Whether a request's head may be cut off.
         on_hello: Called with this watch once a ClientHello is complete.
 
     Attributes:
@@ -61,7 +62,7 @@ class ConnectionWatch:
 
     __slots__ = (
         "_connection",
-        "_explicit",
+        "_has_heads",
         "_head",
         "_in_head",
         "_layer",
@@ -90,7 +91,7 @@ class ConnectionWatch:
         client: Client,
         layer: Layer,
         *,
-        explicit: bool,
+        bounded: bool,
         on_hello: Callable[[ConnectionWatch, ClientHello], None],
     ) -> None:
         self.id = f"c{number}"
@@ -105,9 +106,11 @@ class ConnectionWatch:
         self.hello: ClientHello | None = None
         self.sniffer: TlsHello | QuicHello | None = None
         self._connection = client
-        self._explicit = explicit
+        # Requests come first there, and TLS only in a tunnel.
+        explicit = isinstance(client.proxy_mode, RegularMode | UpstreamMode)
+        self._has_heads = explicit and bounded
         self._head = 0
-        self._in_head = explicit
+        self._in_head = self._has_heads
         self._layer = layer
         self._on_hello = on_hello
         self._layers_hold = False
@@ -124,7 +127,7 @@ class ConnectionWatch:
 
     def expect_head(self) -> None:
         """The request before is answered; another one may come."""
-        self._in_head = self._explicit and self.tunnel is None
+        self._in_head = self._has_heads and self.tunnel is None
         self._head = 0
 
     def open_tunnel(self, tunnel: str, server: Connection | None) -> None:

@@ -10,6 +10,8 @@ from h3probe.wire.http1 import REDACTED
 
 LONGEST_URL: Final = 2048
 LONGEST_ERROR: Final = 512
+# What mitmproxy quotes of a stream, in Python's spelling, perhaps cut off.
+BYTES: Final = re.compile(r"""(?<!\w)b(?:'(?:[^'\\]|\\.)*+(?:'|$)|"(?:[^"\\]|\\.)*+(?:"|$))""", re.DOTALL)
 _QUERY_PART: Final = re.compile(r"[^&;]+")
 _ERRNO: Final = re.compile(r"\[Errno (-?[0-9]{1,4})\] ?([^,(\[]*)")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -39,13 +41,16 @@ def version(text: str) -> str:
 
 
 def plain_error(text: str) -> str:
-    """An operating system's error as people know it, out of the text that Python makes of one or of several."""
+    """An operating system's error as people know it, out of the text that Python makes of one or of several.
+
+    Any other error stays as it is, but for bytes that are quoted in it, which may be anything.
+    """
     found = _ERRNO.search(text)
-    if found is None:
-        return text[:LONGEST_ERROR]
-    number = int(found[1])
-    said = os.strerror(number) if number > 0 else found[2].strip()
-    return said[:1].lower() + said[1:] if said else text[:LONGEST_ERROR]
+    said = ""
+    if found is not None:
+        number = int(found[1])
+        said = os.strerror(number) if number > 0 else found[2].strip()
+    return said[:1].lower() + said[1:] if said else BYTES.sub(REDACTED, text)[:LONGEST_ERROR]
 
 
 def proxy_error(text: str) -> str:
