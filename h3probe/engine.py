@@ -63,6 +63,7 @@ class Engine:
         filters: What is to be reported.
         vantage: Where from; a relay and a proxy do not see what goes past them.
         wants_command: Whether only a command's traffic is wanted.
+        tells_opened: Whether somebody takes new connections with `take_opened`.
         behind_proxy: The command that was given a proxy, so that its silence means something.
         tracker: Decodes and follows.
     """
@@ -72,6 +73,7 @@ class Engine:
     filters: Filters = field(default_factory=Filters)
     vantage: Vantage = "wire"
     wants_command: bool = False
+    tells_opened: bool = False
     behind_proxy: str | None = None
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
@@ -191,7 +193,8 @@ class Engine:
     def _collect(self, progress: Progress) -> list[AnyRecord]:
         for connection in progress.opened:
             self._kept.put(connection.id, connection)
-            self._opened.append(connection)
+            if self.tells_opened:
+                self._opened.append(connection)
         records: list[AnyRecord] = [
             self._builder.dns(sighting) for sighting in progress.dns if self.filters.name(sighting.binding.name)
         ]
@@ -352,7 +355,7 @@ class Engine:
             unreadable=self.unreadable,
             dropped=[(number, reason) for reason, number in self.dropped.items()],
             malformed=self.tracker.decoder.malformed,
-            evicted=self.tracker.evicted + self._kept.evicted,
+            evicted=max(self.tracker.evicted, self._kept.evicted),
             connections=[c for c in self._kept if self.filters.connection(c)],
             first=self._first,
         )
@@ -371,7 +374,7 @@ class Engine:
             truncated=truncated,
             dropped=known if known is not None else dropped,
             malformed=tracker.decoder.malformed,
-            evicted=tracker.evicted + self._kept.evicted,
+            evicted=max(tracker.evicted, self._kept.evicted),
             records=dict(sorted(counts.items())),
             exit_status=self.exit_status,
         )

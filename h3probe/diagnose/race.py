@@ -63,22 +63,36 @@ def _refused_twin(tcp: TcpConnection, quic: QuicConnection) -> bool:
 
 
 def find_races(story: Story) -> list[Race]:
-    """Find a story's races: one for each time that the client set out, not one per pair of addresses."""
+    """Find a story's races: one for each time that the client set out, not one per pair of addresses.
+
+    Each attempt races with the nearest rival only; attempts at another address of the name, begun within the same
+    head start, are the same try. Where several clients are at work at once, who raced whom cannot be told.
+    """
+    if story.crowded:
+        return []
     opening = sorted((t for t in story.tcp if t.syn is not None), key=syn_ns)
-    races: list[tuple[list[QuicConnection], list[TcpConnection]]] = []
+    taken: set[str] = set()
+    races: list[Race] = []
     for quic in sorted(story.quic, key=lambda q: q.first.time_ns):
+        if quic.id in taken:
+            continue
         near = opening[bisect_left(opening, quic.first.time_ns - story.head_start_ns, key=syn_ns) :]
         near = near[: bisect_right(near, quic.first.time_ns + story.head_start_ns, key=syn_ns)]
-        rivals = [tcp for tcp in near if _in_one_race(story, quic, tcp)]
+        rivals = [tcp for tcp in near if tcp.id not in taken and _in_one_race(story, quic, tcp)]
         if not rivals:
             continue
-        if races and any(tcp is known for tcp in rivals for known in races[-1][1]):
-            # Another address of the same name, tried in the same race.
-            races[-1][0].append(quic)
-            races[-1][1].extend(tcp for tcp in rivals if not any(tcp is known for known in races[-1][1]))
-        else:
-            races.append(([quic], rivals))
-    return [_race(story, max(quics, key=_quic_merit), max(tcps, key=_tcp_merit)) for quics, tcps in races]
+        nearest = min(rivals, key=lambda tcp: abs(syn_ns(tcp) - quic.first.time_ns))
+        tcps = [nearest, *(t for t in rivals if t.server.host != nearest.server.host)]
+        quics = [quic, *(q for q in story.quic if q.id not in taken and _same_try(story, q, quic))]
+        taken.update(connection.id for connection in (*quics, *tcps))
+        races.append(_race(story, max(quics, key=_quic_merit), max(tcps, key=_tcp_merit)))
+    return races
+
+
+def _same_try(story: Story, one: QuicConnection, other: QuicConnection) -> bool:
+    """Whether two attempts are one try at two addresses."""
+    apart = abs(one.first.time_ns - other.first.time_ns)
+    return one is not other and one.server.host != other.server.host and apart <= story.head_start_ns
 
 
 def syn_ns(tcp: TcpConnection) -> int:
@@ -135,12 +149,12 @@ def _carried(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transpor
     """
     tcp_talked = tcp.request_bytes >= SMALLEST_REQUEST and tcp.response_bytes > 0
     quic_talked = quic.client_short_bytes > 0 and quic.server_short_bytes > 0
-    quic_dead = not quic.established and (story.failed(quic) or quic.ended is not None or _abandoned(quic, tcp))
+    quic_dead = not quic.established and (story.failed(quic) or _abandoned(quic, tcp))
     if tcp.ready is not None and quic_dead and tcp_talked:
         # A third connection that was ready by then may have been the one.
         earlier = [q for q in story.quic if q.ready is not None and q.ready.time_ns <= tcp.ready.time_ns]
         return None if earlier else "tcp"
-    tcp_dead = tcp.ready is None and (tcp.ended is not None or tcp.outcome(story.now_ns) in ("refused", "unanswered"))
+    tcp_dead = tcp.ready is None and tcp.outcome(story.now_ns) in ("refused", "unanswered", "reset")
     if quic.ready is not None and tcp_dead and quic_talked:
         return "quic"
     return None

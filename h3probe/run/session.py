@@ -47,6 +47,7 @@ class Session:
         if attribution is not None:
             engine.filters.wanted = attribution.wanted
             engine.filters.pending = attribution.pending
+            engine.tells_opened = True
 
     def events(self, events: Iterable[Event]) -> None:
         """Take events, in order."""
