@@ -63,6 +63,7 @@ class Engine:
         filters: What is to be reported.
         vantage: Where from; a relay and a proxy do not see what goes past them.
         wants_command: Whether only a command's traffic is wanted.
+        client_over: Whether the client whose traffic is wanted has ended.
         tells_opened: Whether somebody takes new connections with `take_opened`.
         behind_proxy: The command that was given a proxy, so that its silence means something.
         tracker: Decodes and follows.
@@ -74,6 +75,7 @@ class Engine:
     vantage: Vantage = "wire"
     wants_command: bool = False
     tells_opened: bool = False
+    client_over: bool = False
     behind_proxy: str | None = None
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
@@ -265,6 +267,8 @@ class Engine:
             clients = {c.client.host for c in story.connections}
             add_proxy_facts(story, self.tracker.proxy.facts, self.tracker.names)
             story.vantage = self.vantage
+            story.over = self.client_over
+            story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
             story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
             story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
         return stories

@@ -296,7 +296,7 @@ def test_connections_can_be_asked_for() -> None:
     """New ones are handed out once, and found by their ids."""
     network = Network()
     network.quic().connects(0.0)
-    engine = Engine("test", "pcap")
+    engine = Engine("test", "pcap", tells_opened=True)
     for event in network.events():
         engine.feed(event)
     (opened,) = engine.take_opened()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,6 +33,7 @@ class Timer:
         setting: What changes it.
         unit: The setting's unit.
         leads_to_tcp: Whether the client goes on over TCP when it runs out.
+        reason: What the client's CONNECTION_CLOSE says then, None when it says nothing.
     """
 
     seconds: float
@@ -40,6 +41,23 @@ class Timer:
     setting: str
     unit: str
     leads_to_tcp: bool
+    reason: str | None = None
+
+    def said_by(self, reason: str) -> Timer | None:
+        """Return the timer with the value that a close's reason gives it; None when the reason is another one's."""
+        if self.reason is None:
+            return None
+        before, _, after = self.reason.partition("{seconds}")
+        if not (reason.startswith(before) and reason.endswith(after)):
+            return None
+        value = reason[len(before) : len(reason) - len(after)]
+        if not value.isdecimal() or len(value) > 6:
+            return None
+        if int(value) == self.seconds:
+            return self
+        return replace(
+            self, seconds=float(value), waits=f"{self.waits.replace(f'{self.seconds:.0f} s ', '')}, set to {value} s"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +123,18 @@ class Client:
     quic: tuple[QuicMark, ...]
     tcp_ciphers: tuple[str, ...]
 
-    def timer_for(self, waited: float) -> Timer | None:
-        """Return the timer that a wait of so many seconds is, if it is one."""
+    def timer_for(self, waited: float, reason: str | None = None) -> Timer | None:
+        """Return the timer that a wait is, if it is one.
+
+        Args:
+            waited: Seconds.
+            reason: What the close says that ended it, empty for nothing; None where no close was seen.
+        """
+        if reason:
+            return next((said for said in (timer.said_by(reason) for timer in self.timers) if said is not None), None)
         for timer in self.timers:
+            if reason is not None and timer.reason is not None:
+                continue
             if TIMER_EARLY * timer.seconds <= waited <= TIMER_LATE * timer.seconds:
                 return timer
         return None

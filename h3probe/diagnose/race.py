@@ -84,7 +84,8 @@ def find_races(story: Story) -> list[Race]:
         nearest = min(rivals, key=lambda tcp: abs(syn_ns(tcp) - quic.first.time_ns))
         tcps = [nearest, *(t for t in rivals if t.server.host != nearest.server.host)]
         quics = [quic, *(q for q in story.quic if q.id not in taken and _same_try(story, q, quic))]
-        taken.update(connection.id for connection in (*quics, *tcps))
+        taken.update(q.id for q in quics)
+        taken.update(t.id for t in tcps)
         races.append(_race(story, max(quics, key=_quic_merit), max(tcps, key=_tcp_merit)))
     return races
 

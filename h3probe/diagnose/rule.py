@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.clients import recognise
 from h3probe.diagnose.story import REST_NS
 from h3probe.text import seconds
 from h3probe.track.clock import NS
@@ -110,7 +111,7 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
 
     An address of the other family that answers makes a refused one harmless, as RFC 8305 means it to be.
     """
-    worked = [q for q in story.quic if q.established]
+    worked = [q for q in story.quic if q.established and q is not attempt and _alive(q, attempt)]
     if any(_is_twin(q, attempt) for q in worked):
         return "info"
     rescuer = story.first_syn_after(attempt)
@@ -128,12 +129,29 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
         or worked
     ):
         return "notice"
+    if story.mixed or (_may_go_on(story, attempt) and not story.had_time):
+        return "notice"  # Another client's, perhaps; or the capture ends before this client would have gone on.
     return "notice" if story.one_sided and attempt.client_close is None else "problem"
 
 
 def _may_have_won(story: Story, race: Race, attempt: QuicConnection) -> bool:
     """Whether TCP carried what an attempt raced for, or may yet: not where it failed as well."""
     return race.quic is attempt and race.tcp.outcome(story.now_ns) not in ("refused", "reset", "unanswered")
+
+
+def _may_go_on(story: Story, attempt: QuicConnection) -> bool:
+    """Whether an attempt is one at whose end the client may still be waiting, and about to try TCP."""
+    if attempt.client_close is not None or attempt.server_close is not None:
+        return False
+    if attempt.refusals:
+        client = recognise(attempt)
+        return client is not None and client.ignores_icmp is True
+    return attempt.outcome(story.now_ns) != "version-negotiation"
+
+
+def _alive(worked: QuicConnection, attempt: QuicConnection) -> bool:
+    """Whether a connection that worked could carry the attempt's request: it lived when that began, or came later."""
+    return (worked.last_client or worked.last).time_ns >= attempt.first.time_ns
 
 
 def _is_twin(one: QuicConnection, other: QuicConnection) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from h3probe.diagnose.clients import HEAD_START_S, recognise
+from h3probe.diagnose.clients import HEAD_START_S, TIMER_EARLY, recognise
 from h3probe.text import clean
 from h3probe.track.clock import NS
 from h3probe.track.hosts import LOOPBACK
@@ -33,6 +33,8 @@ REST_NS = 60 * NS
 # What is looked at at once of a story, and what of it goes along into the next part.
 CHAPTER_LENGTH = 256
 CARRIED_OVER = 32
+# A client that nobody has measured may still be about to try TCP before this.
+UNKNOWN_WITHIN_S = 5.0
 Vantage = Literal["wire", "relay", "proxy"]
 FAILED = frozenset({"unanswered", "refused", "stalled", "closed", "version-negotiation"})
 
@@ -62,6 +64,9 @@ class Story:
         trouble: What a proxy behind the one asked did not do.
         binding: What DNS says of the origin's services.
         vantage: Where it was seen from: the wire shows what goes past a relay or a proxy, they do not.
+        mixed: Whether connections to the origin stand in another story only because nobody can tell whose they are.
+        over: Whether the client is known to have ended, so that it will try nothing more.
+        lacks: Transports (`tcp`, `udp`) of which the whole capture holds not one packet.
         unowned: Whether a command's traffic is wanted, and nobody can say that this is it.
         proxied: Whether the client's host asked a proxy for the origin as well, in another story.
     """
@@ -82,6 +87,9 @@ class Story:
     proxied: bool = False
     vantage: Vantage = "wire"
     unowned: bool = False
+    mixed: bool = False
+    over: bool = False
+    lacks: frozenset[str] = frozenset()
     software: Client | None = None
     exchanges: list[Exchange] = field(default_factory=list)
     alt_svc: list[AltSvcSeen] = field(default_factory=list)
@@ -99,6 +107,45 @@ class Story:
     def intercepted(self) -> bool:
         """Whether TLS was terminated to see its exchanges."""
         return any(e.intercepted for e in self.exchanges)
+
+    @property
+    def had_time(self) -> bool:
+        """Whether the client had the time to go on to TCP, by its own packets and habits."""
+        if self.over or not self.quic:
+            return True
+        # The client's own packets are the measure: time that passes after it is gone proves nothing.
+        last = max(_client_last(q) for q in self.quic)
+        return last - self.quic[0].first.time_ns >= self.patience * NS
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which the client would have gone on to TCP if it were going to."""
+        client = next((c for c in map(recognise, self.quic) if c is not None), None)
+        if client is None:
+            return UNKNOWN_WITHIN_S
+        if client.timers:
+            # A second attempt at the same place, after a whole first timer, is the client's own answer: no TCP.
+            if len({q.server for q in self.quic}) < len(self.quic):
+                return 0.0
+            return max(timer.seconds for timer in client.timers if timer.leads_to_tcp) * TIMER_EARLY
+        return client.fallback_within if client.fallback_within is not None else UNKNOWN_WITHIN_S
+
+    @property
+    def crowded(self) -> bool:
+        """Whether several clients of one kind are at work at once: QUIC attempts at one place, side by side.
+
+        A client keeps to one attempt at a place at a time; where processes are known, nobody needs to guess.
+        """
+        latest: dict[Endpoint, QuicConnection] = {}
+        for attempt in self.quic:
+            if attempt.process is not None or attempt.mid_stream:
+                continue
+            before = latest.get(attempt.server)
+            if before is not None and before.client != attempt.client and _client_last(before) > attempt.first.time_ns:
+                return True
+            if before is None or _client_last(attempt) >= _client_last(before):
+                latest[attempt.server] = attempt
+        return False
 
     @property
     def label(self) -> str:
@@ -155,6 +202,11 @@ class Story:
         return None
 
 
+def _client_last(attempt: QuicConnection) -> int:
+    """When the client sent its latest packet; a server goes on for a while after its client is gone."""
+    return (attempt.last_client or attempt.last).time_ns
+
+
 def _syn_time(connection: TcpConnection) -> int:
     return connection.syn.time_ns if connection.syn is not None else 0
 
@@ -194,22 +246,48 @@ def _who(connection: Connection) -> _Who:
     )
 
 
-def _partition(connections: list[Connection]) -> list[list[Connection]]:
+def _partition(connections: list[Connection]) -> tuple[list[list[Connection]], bool]:
     """Split one host's attempts at one origin by client, where the evidence tells clients apart.
 
-    Attempts of which nothing is known join the only client there is; beside several clients they stand alone.
+    What says nothing of its client joins the only one there is; beside several, and where its ClientHello is not that
+    client's, it stands alone.
+
+    Returns:
+        The parts, and whether a part's absence elsewhere proves nothing, since something stands alone.
     """
-    for key in ("pid", "family"):
-        groups: dict[object, list[Connection]] = {}
-        for connection in connections:
-            groups.setdefault(getattr(_who(connection), key), []).append(connection)
-        known = [group for value, group in groups.items() if value is not None]
-        if len(known) > 1:
-            parts = [*known, *([groups[None]] if None in groups else [])]
-            return [final for part in parts for final in (_partition(part) if key == "pid" else [part])]
-        if known and key == "pid":
-            break  # One process: its QUIC and its TCP need not look alike to be one client's.
-    return [connections]
+    by_pid: dict[int | None, list[Connection]] = {}
+    for connection in connections:
+        by_pid.setdefault(connection.process.pid if connection.process is not None else None, []).append(connection)
+    named = [group for pid, group in by_pid.items() if pid is not None]
+    unnamed = by_pid.get(None, [])
+    if len(named) > 1:
+        return [*named, *([unnamed] if unnamed else [])], bool(unnamed)
+    if named:
+        return [connections], False  # One process: its QUIC and its TCP need not look alike to be one client's.
+    families: dict[str, list[Connection]] = {}
+    others: list[Connection] = []
+    for connection in connections:
+        client = recognise(connection)
+        if client is not None:
+            families.setdefault(client.family, []).append(connection)
+        else:
+            others.append(connection)
+    parts = list(families.values())
+    if len(parts) == 1:
+        strangers = [c for c in others if c.hello is not None and _looks_unlike(parts[0], c)]
+        parts[0] += [c for c in others if c not in strangers]
+        others = strangers
+    if others:
+        parts.append(others)
+    return parts, len(parts) > 1 and bool(others)
+
+
+def _looks_unlike(group: list[Connection], connection: Connection) -> bool:
+    """Whether a readable ClientHello is none that the client of a group sends over that transport."""
+    client = next((c for c in map(recognise, group) if c is not None), None)
+    if client is None:
+        return False
+    return bool(client.quic if connection.transport == "quic" else client.tcp_ciphers)
 
 
 def _client_label(connections: list[Connection]) -> str:
@@ -282,7 +360,10 @@ def tell_stories(
             by_host.setdefault(identity(connection.client), []).append(connection)
     for host, members in by_host.items():
         for origin, group in _by_origin(members, name_of_address):
-            stories += [_story(origin, host, part, clock, tunnelled) for part in _partition(group)]
+            parts, mixed = _partition(group)
+            for part in parts:
+                stories.append(_story(origin, host, part, clock, tunnelled))
+                stories[-1].mixed = mixed
     stories += _tunnel_stories(connections, clock, identity)
     _add_surroundings(stories, [*connections, *others], identity)
     stories.sort(key=lambda s: s.begins_ns)

@@ -65,7 +65,9 @@ def _verdict(story: Story) -> str:
         return _exchanged(story) + _then(story)
     quic = [q for q in story.quic if q.established and not q.mid_stream]
     tcp = [t for t in story.tcp if t.ready is not None]
-    if story.races and (quic or tcp):
+    if story.crowded:
+        return "Several clients tried QUIC at once; which TCP connection belongs to which of them cannot be told."
+    if story.races and (quic or tcp) and _begins_with(story, story.races[0]):
         return _raced(story, story.races[0]) + _then(story)
     if quic and tcp:
         return _both(quic[0], tcp[0]) + _then(story)
@@ -74,6 +76,13 @@ def _verdict(story: Story) -> str:
     if tcp:
         return _tcp_alone(story, tcp[0])
     return _nothing(story)
+
+
+def _begins_with(story: Story, race: Race) -> bool:
+    """Whether nothing that carried something came before a race."""
+    began_ns = min(race.quic.first.time_ns, race.tcp.first.time_ns)
+    ready = [q.ready for q in story.quic] + [t.ready for t in story.tcp]
+    return not any(mark is not None and mark.time_ns < began_ns for mark in ready)
 
 
 def _exchanged(story: Story) -> str:
@@ -138,13 +147,18 @@ def _quic_alone(story: Story, first: QuicConnection) -> str:
     if others:
         before = f"{_why(story, others[0])} at {others[0].server} before it"
         return f"{name}{_ready_after(first)}; {before}. {_clause(beside)}."
-    if any(c.mid_stream for c in story.connections):
-        return f"{name}{_ready_after(first)}; {beside}."
+    worked = [q for q in story.quic if q.established]
+    if any(c.mid_stream for c in story.connections) or not first.talked:
+        many = f", one of {len(worked)} connections" if len(worked) > 1 else ""
+        little = "" if first.talked else "; too little followed to tell whether a request was answered"
+        return f"{name}{_ready_after(first)}{many}{little}; {beside}."
     return f"{name} from the first request{_ready_after(first)}; {beside}."
 
 
 def _tcp_beside(story: Story) -> str:
     """Say in a clause what TCP did of which none became ready."""
+    if not story.tcp and story.mixed:
+        return "which TCP connections are this client's cannot be told"
     if not story.tcp:
         return "no TCP was seen"
     if any(t.mid_stream for t in story.tcp):
@@ -159,6 +173,10 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
         return f"{name}: no QUIC packet was sent to this port; QUIC for the same name went to port {ports}."
     if not story.quic and any(q.server == tcp.server and (q.hello is None or not q.hello.sni) for q in story.host_quic):
         return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
+    if not story.quic and story.mixed:
+        return f"{name}; whether this client sent QUIC too cannot be told from that of others."
+    if not story.quic and "udp" in story.lacks and story.vantage == "wire":
+        return f"{name}: no QUIC packet was sent to this origin, as far as a capture without any UDP can show."
     if not story.quic and story.vantage == "relay":
         return f"{name}: no QUIC came through the relay; an Alt-Svc that names the server's own port leads past it."
     if not story.quic:
@@ -202,6 +220,8 @@ def _why(story: Story, attempt: QuicConnection) -> str:
     """Say in a clause how a QUIC attempt ended."""
     if _unreadable(attempt):
         return f"QUIC was sent in a version that cannot be read ({attempt.version_name})"
+    if attempt.client_close is not None and not attempt.initials_sent and not attempt.answered:
+        return "the client gave QUIC up with its first packet"
     match attempt.outcome(story.now_ns):
         case "unanswered":
             return f"QUIC was not answered ({initials(attempt)})"
@@ -263,10 +283,11 @@ def _nothing(story: Story) -> str:
         return f"No connection: {_why(story, story.quic[0])}, and {_tcp_beside(story)}."
     if story.quic:
         return _no_quic(story)
+    none = "whether QUIC was tried cannot be told" if story.mixed else "no QUIC packet was sent"
     if all(t.refused for t in story.tcp):
-        return "No connection: TCP was refused, and no QUIC packet was sent."
+        return f"No connection: TCP was refused, and {none}."
     if outcomes <= NO_CONNECTION:
-        return "No connection: TCP ended before it was ready, and no QUIC packet was sent."
+        return f"No connection: TCP ended before it was ready, and {none}."
     return "TCP only, and its start or its end is not in the capture: what it carried cannot be told."
 
 
@@ -275,7 +296,10 @@ def _no_quic(story: Story) -> str:
     if all(story.failed(q) for q in story.quic):
         if story.proxied:
             return f"No connection past the proxy: {_tries(story)}, and no TCP was seen; see the proxy's tunnel."
-        return f"No connection: {_tries(story)}, and no TCP was seen."
+        if not story.tcp and not story.mixed and "tcp" in story.lacks:
+            return f"No connection: {_tries(story)}, and the capture holds no TCP at all."
+        until = "" if story.had_time else " before the capture ends"
+        return f"No connection: {_tries(story)}, and {_tcp_beside(story)}{until}."
     if all(q.mid_stream for q in story.quic):
         return "QUIC, under way before the capture began: what it carried cannot be told."
     if any(_unreadable(q) for q in story.quic):
@@ -307,6 +331,8 @@ def _through_proxy(story: Story) -> str:
 
 
 def _proxy_refused(tcp: TcpConnection, tunnel: Tunnel) -> str:
+    if tunnel.status is None and (tcp.server_stream.bytes_seen or tcp.ended is None):
+        return f"{tunnel.method} {tunnel.target} was asked of the proxy {tcp.server}; its answer is not in the capture."
     if tunnel.status is None:
         return f"No connection: the proxy {tcp.server} did not answer {tunnel.method} {tunnel.target}."
     meaning = PROXY_ANSWERS.get(tunnel.status, "the proxy declined")

@@ -26,7 +26,7 @@ PROXY_ANSWERS = {
     403: "the proxy does not allow it",
     407: "the proxy asks for credentials",
     502: "the proxy could not reach it",
-    503: "the proxy is not available",
+    503: "the proxy, or the server behind it, is not available",
     504: "the proxy got no answer from it",
 }
 
@@ -58,7 +58,8 @@ def timer_of(attempt: QuicConnection, waited: float) -> tuple[str, Timer] | None
     client = recognise(attempt)
     if client is None:
         return None
-    timer = client.timer_for(waited)
+    reason = attempt.client_close[1].reason if attempt.client_close is not None else None
+    timer = client.timer_for(waited, reason)
     return None if timer is None else (client.name, timer)
 
 

@@ -54,7 +54,7 @@ class Timeouts:
     """
 
     head_start: float = 0.01
-    direct: float = 0.7
+    direct: float = 1.2
     advertised: float = 1.5
     response: float = 5.0
 

@@ -84,7 +84,7 @@ async def _relay(
         for each in relays:
             if each.blind is not None:
                 session.events([Unreadable(each.blind)])
-        session.finish(dropped=0)
+        session.finish(dropped=0, client_over=status is not None)
         undelivered = sum(each.undelivered for each in relays)
         if undelivered:
             output.note(f"{undelivered} datagrams could not be passed on")

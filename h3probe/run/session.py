@@ -79,8 +79,14 @@ class Session:
             self.output.records(self.engine.advance(time.time_ns()))
         self._show()
 
-    def finish(self, *, dropped: int | None) -> None:
-        """End the run: settle, conclude, close the file."""
+    def finish(self, *, dropped: int | None, client_over: bool = False) -> None:
+        """End the run: settle, conclude, close the file.
+
+        Args:
+            dropped: Packets that were lost.
+            client_over: Whether the command under watch has ended.
+        """
+        self.engine.client_over = client_over
         if self._attribution is not None:
             self._attribution.poll()
         self._show(final=True)

@@ -95,7 +95,8 @@ def sniff(
         if proxy is not None:
             session.events(proxy.stop())
         session.events(_rest(sniffer))
-        session.finish(dropped=None if sniffer is None else sniffer.statistics()[1])
+        dropped = None if sniffer is None else sniffer.statistics()[1]
+        session.finish(dropped=dropped, client_over=ended.command is not None)
         if attribution.left_out and not engine.counts["quic"] + engine.counts["tcp"]:
             output.note(f"connections of other processes that were left out: {attribution.left_out}")
         return ended

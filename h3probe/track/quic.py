@@ -29,6 +29,9 @@ ANSWER_NS = NS // 4
 IDLE_NS = 60 * NS
 # A closed connection is kept this long for late packets and ICMP errors.
 LINGER_NS = 3 * NS
+# HTTP/3 needs a SETTINGS frame and HEADERS each way (RFC 9114, 6.2.1 and 4.1); acknowledgements alone stay below.
+SMALLEST_REQUEST = 80
+SMALLEST_RESPONSE = 120
 # Zeek's default for the same column.
 HISTORY_LIMIT = 100
 MARKS_LIMIT = 64
@@ -85,6 +88,9 @@ class QuicConnection:
         client_short: The client's first 1-RTT packet.
         server_handshake: The server's first Handshake packet.
         server_short: The server's first 1-RTT packet.
+        server_handshake_last: Its latest Handshake packet; it repeats them while the client's Finished does not come.
+        client_bytes_ready: 1-RTT bytes that the client sent once it was ready.
+        server_bytes_ready: 1-RTT bytes that the server sent after that.
         client_close: The client's first CONNECTION_CLOSE that could be read.
         server_close: The server's.
         refusals: ICMP errors about what the client sent, at most `MARKS_LIMIT`.
@@ -134,6 +140,9 @@ class QuicConnection:
     client_short: Mark | None = None
     server_handshake: Mark | None = None
     server_short: Mark | None = None
+    server_handshake_last: Mark | None = None
+    client_bytes_ready: int = 0
+    server_bytes_ready: int = 0
     client_close: tuple[Mark, ConnectionClose] | None = None
     server_close: tuple[Mark, ConnectionClose] | None = None
     refusals: list[tuple[Mark, IcmpError]] = field(default_factory=list)
@@ -177,6 +186,19 @@ class QuicConnection:
         """Whether the handshake completed: it was seen, and 1-RTT packets from the client; or an exchange was."""
         handshake = (self.client_handshake, self.server_handshake, self.server_short)
         return self.exchanged or (self.client_short is not None and handshake != (None, None, None))
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Whether the server goes on with its handshake long after the client was ready: it lacks the Finished."""
+        ready, last = self.client_handshake, self.server_handshake_last
+        if ready is None or last is None or self.server_bytes_ready:
+            return False
+        return last.time_ns - ready.time_ns >= PATIENCE_NS
+
+    @property
+    def talked(self) -> bool:
+        """Whether enough went both ways after the handshake for a request and its response."""
+        return self.client_bytes_ready >= SMALLEST_REQUEST and self.server_bytes_ready >= SMALLEST_RESPONSE
 
     @property
     def ready(self) -> Mark | None:
@@ -223,7 +245,7 @@ class QuicConnection:
         if not self.decodable:
             return "version-negotiation" if self.version_negotiation is not None else None
         if self.established and not self.mid_stream:
-            return "established"
+            return "stalled" if self.unconfirmed else "established"
         if self.version_negotiation is not None:
             return "version-negotiation"
         if self.server_close is not None or (self.client_close is not None and self.answered):

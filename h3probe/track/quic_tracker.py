@@ -381,18 +381,22 @@ class QuicTracker:
                 connection.client_handshake = mark
         else:
             connection.server_handshake = connection.server_handshake or mark
+            connection.server_handshake_last = mark
             self._answered(connection, packet, mark)
 
     def _short(self, connection: QuicConnection, mark: Mark, size: int, *, from_client: bool) -> None:
         connection.note("O" if from_client else "o")
         if from_client:
             connection.client_short_bytes += size
+            connection.client_bytes_ready += size
             if connection.client_short is None:
                 connection.client_short = mark
                 if connection.established and not connection.mid_stream:
                     self._ready(connection, mark)
         else:
             connection.server_short_bytes += size
+            if connection.client_short is not None:
+                connection.server_bytes_ready += size
             connection.server_short = connection.server_short or mark
 
     def _ready(self, connection: QuicConnection, mark: Mark) -> None:

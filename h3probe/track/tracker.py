@@ -86,6 +86,7 @@ class Tracker:
         self.hosts = Hosts()
         self.packets = 0
         self._receivers: set[bytes] = set()
+        self._transports: set[str] = set()
         self.fact: UdpDatagram | TcpSegment | IcmpError | None = None
         self._progress = Progress()
         self._alive: dict[str, Connection] = {}
@@ -119,10 +120,12 @@ class Tracker:
         self.clock.see(frame.time_ns)
         self.fact = fact = self.decoder.decode(frame)
         if isinstance(fact, UdpDatagram):
+            self._transports.add("udp")
             self._heard(fact.destination.host)
             self.hosts.see(fact.station, fact.source.host)
             self._udp(fact)
         elif isinstance(fact, TcpSegment):
+            self._transports.add("tcp")
             self._heard(fact.destination.host)
             self.hosts.see(fact.station, fact.source.host)
             self.tcp.feed(fact)
@@ -165,6 +168,11 @@ class Tracker:
         progress, self._progress = self._progress, Progress()
         progress.exchanges, progress.alt_svc = self.proxy.take()
         return progress
+
+    @property
+    def lacks(self) -> frozenset[str]:
+        """Transports of which not one packet was seen, as where a capture filter left them out."""
+        return frozenset({"tcp", "udp"}) - self._transports
 
     def hears(self, host: bytes) -> bool:
         """Whether any packet to a host was seen: without one, silence towards it proves nothing."""

@@ -113,7 +113,17 @@ JDK = Software(
     parameters=(1, 3, 4, 5, 6, 7, 8, 9, 14, 15, 17),
     ciphers=struct.unpack(f">{len(JDK_CIPHERS) // 2}H", JDK_CIPHERS),
 )
-CURL = Software(dcid=20, scid=20, datagram=1200, parameters=(15, 5, 6, 7, 4, 8, 9, 17))
+OPENSSL_CIPHERS = bytes.fromhex(
+    "130213031301c02cc030009fcca9cca8ccaac02bc02f009ec024c028006bc023c0270067"
+    "c00ac0140039c009c0130033009d009c003d003c0035002f"
+)
+CURL = Software(
+    dcid=20,
+    scid=20,
+    datagram=1200,
+    parameters=(15, 5, 6, 7, 4, 8, 9, 17),
+    ciphers=struct.unpack(f">{len(OPENSSL_CIPHERS) // 2}H", OPENSSL_CIPHERS),
+)
 CHROMIUM = Software(dcid=8, scid=0, datagram=1250, parameters=(4, 0x4752, 1, 5, 15))
 FIREFOX = Software(dcid=9, scid=3, datagram=1357, parameters=(1, 4, 5, 6, 15, 0x20))
 STRANGER = Software(dcid=8, scid=8, datagram=1200, parameters=(1, 4, 15))
@@ -243,6 +253,7 @@ class Network:
     stations: dict[str, bytes] = field(default_factory=dict)
     sent: list[Packet] = field(default_factory=list)
     reported: list[tuple[float, Event]] = field(default_factory=list)
+    _software: set[Software] = field(default_factory=set)
     _flows: count[int] = field(default_factory=lambda: count(1))
     _ports: count[int] = field(default_factory=lambda: count(50_001))
 
@@ -262,6 +273,7 @@ class Network:
     ) -> Quic:
         """A client that may speak QUIC to a server."""
         number = next(self._flows)
+        self._software.add(software)
         ends = (client, client_port or next(self._ports), server, port)
         hello = _quic_hello(number, sni, alpn, software, ech=ech, versions=(version, *available))
         return Quic(self, number, *ends, software, version, hello)
@@ -275,11 +287,15 @@ class Network:
         port: int = 443,
         sni: str | None = "example.org",
         alpn: tuple[str, ...] = ("h2", "http/1.1"),
-        software: Software = STRANGER,
+        software: Software | None = None,
         hello_of: Tcp | None = None,
         ech: bool = False,
     ) -> Tcp:
-        """A client that may speak TCP to a server; `hello_of` repeats another one's ClientHello."""
+        """A client that may speak TCP to a server; `hello_of` repeats another one's ClientHello.
+
+        Without `software` it is the one whose QUIC came before, as long as that is one.
+        """
+        software = software or (next(iter(self._software)) if len(self._software) == 1 else STRANGER)
         number = next(self._flows)
         ends = (client, client_port or next(self._ports), server, port)
         extensions = [tls.supported_versions(0x0304)]

@@ -15,6 +15,7 @@ from tests.diagnose.scenario import (
     SERVER,
     SERVER6,
     STATION,
+    STRANGER,
     Explained,
     Network,
     explain,
@@ -196,11 +197,25 @@ def test_fingerprints_tell_clients_apart() -> None:
 
 
 def test_the_unknown_joins_the_only_client_there_is() -> None:
-    """curl's TCP has no fingerprint of its own, and is curl's."""
+    """A connection whose ClientHello cannot be read is of the one client that was seen."""
     network = Network()
     network.quic(software=CURL).initials(0.0, 1.0)
-    network.tcp().connects(0.1)
+    tcp = network.tcp()
+    tcp.syn(0.1)
+    tcp.refuse(0.11)
     assert len(network.explain().stories) == 1
+
+
+def test_a_stranger_beside_a_known_client_stands_alone() -> None:
+    """A ClientHello that is not the known client's may be anybody's: nothing is said about what it did not do."""
+    network = Network()
+    network.quic(software=JDK).initials(0.0, 1.0)
+    network.tcp(software=STRANGER).connects(0.1)
+    explained = network.explain()
+    assert [(len(s.quic), len(s.tcp)) for s in explained.stories] == [(1, 0), (0, 1)]
+    assert explained.races == []
+    assert "no-fallback" not in explained.rules
+    assert all("no QUIC packet" not in verdict.sentence for verdict in explained.verdicts)
 
 
 def test_tunnels_to_one_target_are_one_story() -> None:
@@ -295,8 +310,10 @@ def test_strangers_change_nothing(acts: list[tuple[Callable[[Network, str, str],
         alone.delay(delay)
         crowd.sent += alone.sent
         alone.bystander(10.0)
+        alone.tcp(client="203.0.113.7", server="203.0.113.8", sni="other.example").connects(10.0)
         expected[client] = told(alone.explain(), client)
     crowd.bystander(10.0)
+    crowd.tcp(client="203.0.113.7", server="203.0.113.8", sni="other.example").connects(10.0)
     together = crowd.explain()
     for client, alone_told in expected.items():
         assert alone_told

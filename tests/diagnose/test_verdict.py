@@ -58,7 +58,15 @@ def test_tcp_alone_says_that_no_quic_was_sent() -> None:
     """A client without HTTP/3, and what its handshake tells of the version."""
     network = Network()
     network.tcp().connects(0.0)
+    network.bystander(0.5)
     assert network.explain().sentence == "HTTP/2 or HTTP/1.1: no QUIC packet was sent to this origin."
+
+
+def test_a_capture_without_any_udp_may_have_left_it_out() -> None:
+    """A filter of TCP alone hides QUIC: the claim says how far it reaches."""
+    network = Network()
+    network.tcp().connects(0.0)
+    assert network.explain().sentence.endswith("as far as a capture without any UDP can show.")
 
 
 @pytest.mark.parametrize(("chosen", "name"), [("h2", "HTTP/2"), ("http/1.1", "HTTP/1.1")])
@@ -327,7 +335,7 @@ def test_a_proxy_that_does_not_answer() -> None:
     network = Network()
     through(network)
     assert network.explain().sentence == (
-        f"No connection: the proxy {PROXY}:8888 did not answer CONNECT example.org:443."
+        f"CONNECT example.org:443 was asked of the proxy {PROXY}:8888; its answer is not in the capture."
     )
 
 

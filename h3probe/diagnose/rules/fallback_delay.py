@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.clients import recognise
 from h3probe.diagnose.rule import NOTICEABLE_S, TAKEOVER_NS, Finding, Rule, hellos
 from h3probe.diagnose.words import close_text, cut, timer_of, timer_text, waited_until_close
 from h3probe.text import seconds
@@ -43,16 +44,14 @@ def fallback_of(story: Story, attempt: QuicConnection) -> TcpConnection | None:
     It is the first SYN to the origin after the attempt's first Initial, outside of a race, while the attempt was
     still pending or just over, and not after QUIC had become ready.
     """
-    if attempt.mid_stream or any(race.quic is attempt for race in story.races):
+    if not _is_whole(story, attempt):
         return None
-    if not attempt.decodable and attempt.version_negotiation is None:
-        return None  # What became of it cannot be read.
-    if attempt.decodable and not attempt.hello_datagrams and attempt.client_close is not None:
-        return None  # Its first packet is the end of an attempt, not the start of one.
     tcp = story.first_syn_after(attempt)
     if tcp is None or tcp.syn is None or any(race.tcp is tcp for race in story.races):
         return None
     syn_ns = tcp.syn.time_ns
+    if syn_ns - attempt.first.time_ns <= story.head_start_ns or not _goes_on(attempt, syn_ns):
+        return None
     if attempt.ready is not None and attempt.ready.time_ns <= syn_ns:
         return None
     if attempt.established and attempt.ready is None:
@@ -67,6 +66,24 @@ def fallback_of(story: Story, attempt: QuicConnection) -> TcpConnection | None:
         return None  # Requests went on over TCP meanwhile: nobody waited.
     newer = [q for q in story.quic if attempt.first.time_ns < q.first.time_ns <= syn_ns and _same_place(q, attempt)]
     return None if newer else tcp
+
+
+def _is_whole(story: Story, attempt: QuicConnection) -> bool:
+    """Whether an attempt was seen from its start, outside of a race, and can be read."""
+    if attempt.mid_stream or story.crowded or any(race.quic is attempt for race in story.races):
+        return False
+    if not attempt.decodable:
+        return attempt.version_negotiation is not None
+    # A first packet that is a close is the end of an attempt, not the start of one.
+    return bool(attempt.hello_datagrams) or attempt.client_close is None
+
+
+def _goes_on(attempt: QuicConnection, syn_ns: int) -> bool:
+    """Whether the client is one that still goes on to TCP so late."""
+    client = recognise(attempt)
+    if client is None or client.fallback_within is None:
+        return True
+    return syn_ns - attempt.first.time_ns <= client.fallback_within * NS
 
 
 def _long_silent(attempt: QuicConnection, syn_ns: int) -> bool:
@@ -115,6 +132,8 @@ def _finding(story: Story, attempt: QuicConnection, tcp: TcpConnection) -> Findi
         )
     evidence.append((syn, f"SYN to {tcp.server}, {seconds(cost)} after the first Initial"))
     severity: Severity = "problem" if cost > NOTICEABLE_S else "notice" if cost > SMALL_S else "info"
+    if attempt.answered and timer is not None:
+        advice = f"The server did answer: give it more time. `{timer[1].setting}` ({timer[1].unit}) changes the wait."
     return Finding(SLUG, severity, summary, cut(evidence), advice, [attempt, tcp], cost)
 
 

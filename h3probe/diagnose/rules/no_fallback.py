@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from h3probe.diagnose.clients import TIMER_EARLY, recognise
 from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, lasted
 from h3probe.diagnose.words import close_text, cut
 from h3probe.text import seconds
@@ -22,37 +23,27 @@ ADVICE = (
     "The request was allowed HTTP/3 only (JDK: HTTP_3_URI_ONLY; curl: --http3-only), or this client has no "
     "fallback: allow TCP as well unless the server is known to answer QUIC."
 )
-# A client that nobody has measured may still be about to try TCP before this.
-UNKNOWN_WITHIN_S = 5.0
 
 
 def check(story: Story) -> Iterator[Finding]:
-    """Fire when all QUIC attempts failed, TCP was not tried, and the client had the time to."""
-    if not story.quic or story.tcp or story.tunnels or story.proxied:
+    """Fire when the QUIC attempts at the end all failed, TCP was not tried any more, and the client had the time to."""
+    if story.tunnels or story.proxied or story.mixed or story.crowded:
         return
-    if not all(story.failed(q) for q in story.quic):
+    tail = list(takewhile(story.failed, reversed(story.quic)))[::-1]
+    if not tail:
         return
-    # The client's own packets are the measure: time that passes after it is gone proves nothing.
-    last = max((q.last_client or q.last).time_ns for q in story.quic)
-    seen = (last - story.quic[0].first.time_ns) / NS
-    needed = _needed(story)
-    if needed is None or seen < needed:
+    began_ns = tail[0].first.time_ns
+    if any(t.first.time_ns >= began_ns for t in story.tcp) or story.tcp_open_at(began_ns) is not None:
         return
-    yield _finding(story, seen)
+    last = max((q.last_client or q.last).time_ns for q in tail)
+    alone = replace(story, quic=tail, tcp=[])
+    if alone.had_time and not any(_lived_on(q, tail[0]) for q in story.quic if q not in tail):
+        yield _finding(alone, (last - began_ns) / NS)
 
 
-def _needed(story: Story) -> float | None:
-    """Seconds after which the client would have gone on to TCP if it were going to."""
-    client = next((c for c in map(recognise, story.quic) if c is not None), None)
-    if client is None:
-        return UNKNOWN_WITHIN_S
-    if client.timers:
-        # A second attempt at the same place, after a whole first timer, is the client's own answer: no TCP.
-        places = [q.server for q in story.quic]
-        if len(set(places)) < len(places):
-            return 0.0
-        return max(timer.seconds for timer in client.timers if timer.leads_to_tcp) * TIMER_EARLY
-    return client.fallback_within if client.fallback_within is not None else UNKNOWN_WITHIN_S
+def _lived_on(earlier: QuicConnection, attempt: QuicConnection) -> bool:
+    """Whether an earlier connection was still there to carry the request."""
+    return earlier.established and (earlier.last_client or earlier.last).time_ns >= attempt.first.time_ns
 
 
 def _finding(story: Story, seen: float) -> Finding:
@@ -70,6 +61,8 @@ def _finding(story: Story, seen: float) -> Finding:
     weak = story.one_sided and all(a.client_close is None for a in attempts)
     if weak:
         summary += f" {ONE_SIDED}"
+    elif "tcp" in story.lacks and story.vantage == "wire":
+        summary += " The capture holds no TCP at all: where a filter left it out, this says nothing."
     return Finding(SLUG, "notice" if weak else "problem", summary, cut(evidence), ADVICE, list(attempts))
 
 

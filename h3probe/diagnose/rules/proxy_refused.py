@@ -25,7 +25,7 @@ ADVICE_BY_STATUS = {
     407: "Give the client credentials for the proxy; the JDK also needs an Authenticator, and "
     "-Djdk.http.auth.tunneling.disabledSchemes= for Basic.",
     502: "The proxy could not reach the server: look from the proxy's own host.",
-    503: "The proxy is overloaded or closed for maintenance.",
+    503: "The proxy could not serve it: look from its own host whether the server can be reached, then at the proxy.",
     504: "The proxy got no answer from the server: look from the proxy's own host.",
 }
 ADVICE_UDP = (

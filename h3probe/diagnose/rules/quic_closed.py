@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from h3probe.wire.quic.frames import ConnectionClose
 
 SLUG = "quic-closed"
-ADVICE = "The code says which side objects to what; look there, not at the network, which carried both ways."
+ADVICE = "The code and the reason say what the side that sent them objects to; look there first."
+ADVICE_LOST = (
+    "The server's answer is in this capture, and the client never acknowledged it: it may be lost between here and the "
+    "client, datagrams of its size above all."
+)
+ADVICE_IDLE = "The server gave up waiting: what the client sent next did not reach it, or what it sent did not arrive."
 ADVICE_SLOW = "The server answered too late, or not completely: look at its load, and for loss on the way."
 ADVICE_CANCELLED = "The client gave the attempt up without an error: nothing need be done, unless requests are missing."
 NO_ERROR = 0x00
+# A server that closes without an error after so long had an idle timer run out.
+IDLE_S = 5.0
 CRYPTO_ERROR = 0x100
 NO_APPLICATION_PROTOCOL = 120
 ADVICE_BY_ALERT = {
@@ -69,7 +76,8 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
         (mark, frame), side = attempt.client_close, "client"
     else:  # pragma: no cover - the outcome says that there is one
         raise AssertionError
-    after = seconds((mark.time_ns - attempt.first.time_ns) / NS)
+    after_s = (mark.time_ns - attempt.first.time_ns) / NS
+    after = seconds(after_s)
     summary = f"The {side} closed QUIC to {attempt.server} after {after}: {close_text(frame)}."
     severity, advice = severity_of_failure(story, attempt), _advice(frame)
     if side == "client":
@@ -80,6 +88,12 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
         elif frame.code == NO_ERROR and not frame.application:
             # It says itself that nothing went wrong: a request was cancelled, or no longer needed.
             severity, advice = ("notice" if severity == "problem" else severity), ADVICE_CANCELLED
+    elif frame.code == NO_ERROR and not frame.application and after_s >= IDLE_S:
+        advice = ADVICE_IDLE
+    if side == "client" and _alert(frame) is None and attempt.first_answer is not None and not attempt.answer_acked:
+        advice = ADVICE_LOST
+    if "alpn" in frame.reason.lower():
+        advice = ADVICE_BY_ALERT[NO_APPLICATION_PROTOCOL]
     if _alert(frame) == NO_APPLICATION_PROTOCOL and attempt.hello is not None:
         summary += f" The client offered {clean(', '.join(attempt.hello.alpn), 80) or 'no protocol'}."
     evidence = [*hellos(attempt, limit=1), (mark, f"CONNECTION_CLOSE from the {side}: {close_text(frame)}")]

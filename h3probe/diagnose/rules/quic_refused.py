@@ -31,7 +31,7 @@ ADVICE_UNREACHABLE = "The network has no way to this address: look at routes and
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire for attempts that an ICMP error answered and no datagram did; those of one kind are one finding."""
-    refused = [a for a in story.quic if a.refusals and a.outcome(story.now_ns) == "refused"]
+    refused = [a for a in story.quic if a.refusals and a.initials_sent and a.outcome(story.now_ns) == "refused"]
     for severity, attempts in by_severity(story, refused):
         kinds: dict[tuple[str, str], list[QuicConnection]] = {}
         for attempt in attempts:

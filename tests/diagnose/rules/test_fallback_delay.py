@@ -7,10 +7,10 @@ from tests.diagnose.scenario import CHROMIUM, CURL, JDK, Network, Quic
 RULE = "fallback-delay"
 
 
-def gives_up(quic: Quic, at: float = 0.0, after: float = 2.75) -> None:
+def gives_up(quic: Quic, at: float = 0.0, after: float = 2.75, reason: bytes = b"") -> None:
     """Two Initials, and the close that ends an unanswered attempt."""
     quic.initials(at, at + 1.0)
-    quic.close(at + after, 0xC)
+    quic.close(at + after, 0xC, reason)
 
 
 def test_the_wait_before_the_syn_is_the_cost() -> None:
@@ -26,16 +26,21 @@ def test_the_wait_before_the_syn_is_the_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "timer", "setting"),
+    ("after", "reason", "timer", "setting"),
     [
-        (2.75, "2750 ms direct timer", "-Djdk.httpclient.http3.maxDirectConnectionTimeout"),
-        (30.0, "30 s timer", "-Djdk.httpclient.quic.maxInitialTimeout"),
+        (2.75, b"", "2750 ms direct timer", "-Djdk.httpclient.http3.maxDirectConnectionTimeout"),
+        (
+            30.0,
+            b"No response from peer for 30 seconds",
+            "30 s timer",
+            "-Djdk.httpclient.quic.maxInitialTimeout",
+        ),
     ],
 )
-def test_the_clients_timer_is_named(after: float, timer: str, setting: str) -> None:
+def test_the_clients_timer_is_named(after: float, reason: bytes, timer: str, setting: str) -> None:
     """The wait of a known client is explained by its timer, and the advice names the setting."""
     network = Network()
-    gives_up(network.quic(software=JDK), after=after)
+    gives_up(network.quic(software=JDK), after=after, reason=reason)
     network.tcp(software=JDK).connects(after + 0.03)
     finding = network.explain().the(RULE)
     assert timer in finding.summary
@@ -61,13 +66,23 @@ def test_a_syn_before_the_clients_close_is_a_fallback_all_the_same() -> None:
 
 
 def test_a_short_wait_is_a_notice() -> None:
-    """A fallback after a refusal within the first second is told, and no problem."""
+    """A fallback after a wait that few notice is told, and no problem."""
+    network = Network()
+    quic = network.quic(software=CURL)
+    quic.initials(0.0)
+    quic.unreachable(0.31)
+    network.tcp(software=CURL).connects(0.35)
+    assert network.explain().the(RULE).severity == "notice"
+
+
+def test_a_syn_within_the_head_start_is_no_fallback() -> None:
+    """A client that races starts TCP that soon whether QUIC failed or not."""
     network = Network()
     quic = network.quic()
     quic.initials(0.0)
     quic.close(0.4, 0)
     network.tcp().connects(0.5)
-    assert network.explain().the(RULE).severity == "notice"
+    assert network.explain().found(RULE) == []
 
 
 def test_a_race_is_no_fallback() -> None:

@@ -37,7 +37,7 @@ def test_the_servers_reason_is_told() -> None:
         (0x128, "server", "cipher suites"),
         (REFUSED, "server", "limits"),
         (0x0B, "server", "shared key for tokens"),
-        (0x0A, "server", "which side objects"),
+        (0x0A, "server", "objects to"),
     ],
 )
 def test_each_code_has_its_advice(code: int, by: str, words: str) -> None:

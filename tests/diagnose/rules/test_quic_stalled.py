@@ -13,7 +13,7 @@ def test_an_answer_that_leads_nowhere_is_told() -> None:
     quic = network.quic()
     quic.initial(0.0)
     quic.answers(0.03)
-    for at in (0.04, 1.0, 3.0):
+    for at in (0.04, 1.0, 3.0, 40.0):
         quic.acknowledges(at)
     finding = network.explain().the(RULE)
     assert finding.severity == "problem"

@@ -21,17 +21,29 @@ def test_silence_is_reported_with_what_was_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("waited", "setting"),
-    [(2.75, "maxDirectConnectionTimeout"), (30.0, "maxInitialTimeout")],
+    ("waited", "reason", "timer", "setting"),
+    [
+        (2.75, b"", "2750 ms", "maxDirectConnectionTimeout"),
+        (30.0, b"No response from peer for 30 seconds", "30 s", "maxInitialTimeout"),
+    ],
 )
-def test_the_timer_that_ended_it_is_named(waited: float, setting: str) -> None:
+def test_the_timer_that_ended_it_is_named(waited: float, reason: bytes, timer: str, setting: str) -> None:
     """A known client that gives up when one of its timers runs out has that timer named, with its setting."""
     network = Network()
     quic = network.quic(software=JDK)
     quic.initials(0.0, 1.0)
-    quic.close(waited, 0xC, b"No response")
-    assert f"JDK 26 HttpClient: its {'2750 ms' if waited < 3 else '30 s'} " in network.explain().the(RULE).summary
+    quic.close(waited, 0xC, reason)
+    assert f"JDK 26 HttpClient: its {timer} " in network.explain().the(RULE).summary
     assert setting in network.explain().the(RULE).summary
+
+
+def test_a_close_that_gives_another_reason_is_no_timers() -> None:
+    """An application that gives up after 30 s says something else, or nothing."""
+    network = Network()
+    quic = network.quic(software=JDK)
+    quic.initials(0.0, 1.0)
+    quic.close(30.0, 0xC, b"request cancelled")
+    assert "timer" not in network.explain().the(RULE).summary
 
 
 def test_a_wait_that_is_no_timer_is_not_named() -> None:
