@@ -58,7 +58,7 @@ def invocations() -> list[list[str]]:
 def test_command_of_the_readme_exists(arguments: list[str]) -> None:
     """Each h3probe command in the README parses: its subcommand and its options are there."""
     command: click.Command = cli
-    context = click.Context(cli, info_name="h3probe")
+    context = click.Context(cli, info_name="h3probe", **cli.context_settings)
     while isinstance(command, click.Group):
         found = command.get_command(context, arguments[0])
         assert found is not None, f"no command {arguments[0]}"
