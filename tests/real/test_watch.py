@@ -318,7 +318,9 @@ def test_curl_http3_only_prohibited(watched: SideBySide) -> None:
     seen = watched["curl-http3-only-prohibited"]
     assert {quic["outcome"] for quic in seen.all("quic")} == {"refused"}
     assert seen.exit not in {0, 1, 2}
-    assert seen.finding("quic-refused")["severity"] == "problem", seen.records
+    # It lives for some 6 ms: where nobody could look whose the sockets were, nobody is accused.
+    owned = all(quic["process"] is not None for quic in seen.all("quic"))
+    assert seen.finding("quic-refused")["severity"] == ("problem" if owned else "info"), seen.records
 
 
 def test_noise_is_left_out(watched: SideBySide) -> None:
