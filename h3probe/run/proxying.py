@@ -22,8 +22,8 @@ def hand_over(
     """Say where the proxy is, and make the environment in which the plan's command uses it.
 
     Returns:
-        The command's environment; None where there is no command, or the proxy is a reverse one, to which a client
-        is pointed by its address.
+        The command's environment; None where there is no command. A reverse proxy is no setting of a client's: it
+        is found by its address, and only its authority is handed over.
 
     Raises:
         UserError: The certificates that the command needs cannot be written.
@@ -36,15 +36,15 @@ def hand_over(
         output.note(f"warning: {where} can be reached from other hosts, and the proxy lets anyone through")
     if not plan.command:
         return None
-    engine.behind_proxy = Path(plan.command[0]).name
+    if not spec.reverse:
+        engine.behind_proxy = Path(plan.command[0]).name
     trust = None
     if spec.intercept is not None:
         with privileges.acting_as(user):
             trust = make_trust(proxy.folder, spec.upstream_ca)
     base = None if user is None else privileges.environment_of(user)
-    if spec.reverse:
-        return base
-    environment, lines = proxy_environment(kind_of(plan.command), proxy.addresses[0], trust=trust, environment=base)
+    address = None if spec.reverse else proxy.addresses[0]
+    environment, lines = proxy_environment(kind_of(plan.command), address, trust=trust, environment=base)
     for line in lines:
         output.note(f"set for the command: {line}")
     return environment

@@ -42,7 +42,7 @@ def kind_of(argv: Sequence[str]) -> Kind:
 
 def proxy_environment(
     kind: Kind,
-    proxy: Endpoint,
+    proxy: Endpoint | None,
     *,
     trust: Trust | None = None,
     loopback: bool = True,
@@ -52,7 +52,7 @@ def proxy_environment(
 
     Args:
         kind: What the command is.
-        proxy: Where the proxy listens.
+        proxy: Where the proxy listens; None for one that stands before a server, which is found by its address.
         trust: What makes the command trust the proxy's authority; None when no TLS is terminated.
         loopback: Whether connections to this host are to go through the proxy too. Most clients go past it there when
             they are told to, the JDK even when they are not.
@@ -62,16 +62,17 @@ def proxy_environment(
         The whole environment, and a line for each thing that was set or taken away.
     """
     result = dict(os.environ if environment is None else environment)
-    lines = _proxy_variables(result, f"http://{proxy}")
-    if loopback:
-        lines += _bypass(result)
-    if kind != "java":
+    lines: list[str] = []
+    if proxy is not None:
+        lines += _proxy_variables(result, f"http://{proxy}")
+        lines += _bypass(result) if loopback else []
+    if proxy is not None and kind != "java":
         result["NODE_USE_ENV_PROXY"] = "1"
         lines.append("NODE_USE_ENV_PROXY=1")
     if trust is not None:
         lines += _bundles(result, trust)
     if kind != "native":
-        lines += _java(result, proxy, trust, loopback=loopback)
+        lines += _java(result, _java_proxy(proxy, loopback=loopback) + _java_trust(trust))
     return result, lines
 
 
@@ -111,20 +112,30 @@ def _bundles(environment: dict[str, str], trust: Trust) -> list[str]:
     ]
 
 
-def _java(environment: dict[str, str], proxy: Endpoint, trust: Trust | None, *, loopback: bool) -> list[str]:
+def _java_proxy(proxy: Endpoint | None, *, loopback: bool) -> list[str]:
+    if proxy is None:
+        return []
     options = [
         f"-D{scheme}.{name}={value}"
         for scheme in ("http", "https")
         for name, value in (("proxyHost", proxy.address), ("proxyPort", proxy.port))
     ]
-    if loopback:
-        options.append("-Dhttp.nonProxyHosts=")
-    if trust is not None:
-        options += [
-            f"-Djavax.net.ssl.trustStore={trust.trust_store}",
-            "-Djavax.net.ssl.trustStoreType=PKCS12",
-            f"-Djavax.net.ssl.trustStorePassword={TRUST_STORE_PASSWORD}",
-        ]
+    return [*options, "-Dhttp.nonProxyHosts="] if loopback else options
+
+
+def _java_trust(trust: Trust | None) -> list[str]:
+    if trust is None:
+        return []
+    return [
+        f"-Djavax.net.ssl.trustStore={trust.trust_store}",
+        "-Djavax.net.ssl.trustStoreType=PKCS12",
+        f"-Djavax.net.ssl.trustStorePassword={TRUST_STORE_PASSWORD}",
+    ]
+
+
+def _java(environment: dict[str, str], options: list[str]) -> list[str]:
+    if not options:
+        return []
     # The JVM cuts this at white space, and knows a shell's quotes.
     text = " ".join(shlex.quote(option) for option in options)
     before = environment.get(JAVA_VARIABLE, "").strip()
