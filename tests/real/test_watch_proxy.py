@@ -1,4 +1,4 @@
-"""`h3probe watch` as the proxy of a real JDK 26: what a person reads in the end, from the wire and the proxy together."""
+"""`h3probe watch` as the proxy of a real JDK 26: what a person reads in the end, from wire and proxy together."""
 
 from collections.abc import Sequence
 

@@ -97,3 +97,14 @@ def test_trust() -> None:
     assert "'-Djavax.net.ssl.trustStore=/data/my ca/trust.p12'" in environment[JAVA_VARIABLE]
     assert "-Djavax.net.ssl.trustStoreType=PKCS12" in environment[JAVA_VARIABLE]
     assert sum("bundle.pem" in line for line in lines) == 1
+
+
+def test_a_proxy_before_a_server_is_no_setting() -> None:
+    """A client is pointed at it by its address: the authority alone is handed over, and nothing without one."""
+    environment, lines = proxy_environment("unknown", None, environment={"NO_PROXY": "localhost"})
+    assert (environment, lines) == ({"NO_PROXY": "localhost"}, [])
+    environment, lines = proxy_environment("unknown", None, trust=TRUST, environment={})
+    assert environment["SSL_CERT_FILE"] == str(TRUST.bundle)
+    assert environment[JAVA_VARIABLE].startswith("'-Djavax.net.ssl.trustStore=")
+    assert not any(name in environment for name in PROXY_VARIABLES)
+    assert "proxyHost" not in str(lines)
