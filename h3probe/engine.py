@@ -362,6 +362,7 @@ class Engine:
             evicted=max(self.tracker.evicted, self._kept.evicted),
             connections=[c for c in self._kept if self.filters.connection(c)],
             first=self._first,
+            proxy_died=self.tracker.proxy.facts.died,
         )
 
     def _summary(self, *, truncated: bool, dropped: int | None) -> SummaryRecord:

@@ -65,7 +65,9 @@ def explain(  # noqa: PLR0913 - one parameter per option
             ports=frozenset(ports) or None,
         )
         formats = {reader.format for reader in readers}
-        engine = Engine(", ".join(files), formats.pop() if len(formats) == 1 else None, filters)
+        engine = Engine(", ".join(files), next(iter(formats)) if len(formats) == 1 else None, filters)
+        if formats == {"ndjson"}:  # What went past the proxy is in no event of its.
+            engine.vantage = "proxy"
         live = STDIN in files
         output = make_output(as_json=as_json, timeline_limit=limit, live=live)
         for event in merge(readers):

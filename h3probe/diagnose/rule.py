@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from h3probe.diagnose.race import Race
     from h3probe.diagnose.story import Story
+    from h3probe.events import ProxyDied
     from h3probe.records import Severity
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
@@ -65,6 +66,7 @@ class CaptureFacts:
         evicted: Connections forgotten to keep memory bounded.
         connections: All connections kept.
         first: The first packet's mark, None when there was none.
+        proxy_died: How h3probe's own proxy ended before it was told to, None where it did not.
     """
 
     truncated: bool
@@ -74,6 +76,7 @@ class CaptureFacts:
     evicted: int
     connections: list[Connection]
     first: Mark | None
+    proxy_died: ProxyDied | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.clients import recognise
 from h3probe.diagnose.rules.fallback_delay import fallback_of
 from h3probe.diagnose.words import (
     PROXY_ANSWERS,
@@ -49,7 +50,11 @@ def deserves_verdict(story: Story) -> bool:
 def client_text(story: Story) -> str:
     """Who the client is: its process or address, and its software where the wire gives that away."""
     software = story.software
-    return story.client if software is None else f"{story.client} ({software.name})"
+    if software is None:
+        return story.client
+    # TCP alone says less: other versions and libraries send the same ClientHello.
+    quic = any(recognise(q) is software for q in story.quic)
+    return f"{story.client} ({software.name if quic else software.tcp_name})"
 
 
 def sentence(story: Story) -> str:
@@ -117,7 +122,7 @@ def later_wait(story: Story) -> tuple[float, str] | None:
         return None
     attempt, wait = max(waits, key=lambda w: w[1])
     began_ns = attempt.first.time_ns
-    before = [q for q in story.quic if q.established and q.server == attempt.server and q.first.time_ns < began_ns]
+    before = [q for q in story.quic if q.server == attempt.server and q.ready and q.ready.time_ns < began_ns]
     what = "for QUIC, which had worked before," if before else "for QUIC"
     which = "The first request" if began_ns == story.begins_ns else "A later request"
     return wait, f" {which} waited {seconds(wait)} {what} before it fell back to TCP: {_why(story, attempt)}."

@@ -134,6 +134,7 @@ class _Loop:
     stop: Stop
     session: Session
     proxy: Proxy | None = None
+    proxy_died: bool = False
 
     def run(self) -> Ended:
         end = End(self.plan, self.command, self.stop)
@@ -147,7 +148,7 @@ class _Loop:
                 sources.append(self.helper)
             for source in sources:
                 selector.register(source, selectors.EVENT_READ)
-            while not end.reached():
+            while not end.reached() and not (self.proxy_died and self.command is None):
                 self._step(selector)
         return Ended(end.status, self.stop.requested)
 
@@ -164,7 +165,7 @@ class _Loop:
             self.session.events(events)
             if any(isinstance(event, ProxyDied) for event in events):
                 selector.unregister(self.proxy)
-                self.proxy = None
+                self.proxy, self.proxy_died = None, True
         self.session.tick()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 # A terminal that is closed ends a run as Ctrl-C does; Windows has no SIGHUP.
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+# timeout(1) and others signal a process and then its whole group: the same signal twice, within less than this.
+ECHO_S = 0.25
 
 
 class Stop:
@@ -32,6 +36,7 @@ class Stop:
         self.wake.setblocking(False)
         self._write.setblocking(False)
         self._on_signal = on_signal
+        self._requested_at = 0.0
         self._old: dict[int, object] = {}
 
     def __enter__(self) -> Self:
@@ -56,11 +61,13 @@ class Stop:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
+        if number == self.requested and time.monotonic() - self._requested_at < ECHO_S:
+            return
         if self._on_signal is not None:
             self._on_signal(number)
         if self.requested is not None:
             os._exit(128 + number)
-        self.requested = number
+        self.requested, self._requested_at = number, time.monotonic()
         try:
             self._write.send(b"\0")
         except OSError:

@@ -45,6 +45,8 @@ HTTPS = 443
 SHORT_ENOUGH = 4
 # Initials closer together than this are one flight.
 AGAIN_NS = NS // 20
+# So many of a connection's Initials are told one by one; a client that repeats itself for ever fills no screen.
+SAID_AGAIN = 12
 
 
 class QuicTracker:
@@ -354,7 +356,9 @@ class QuicTracker:
             self._introduce(connection, mark)
         elif previous is not None and not connection.answered and mark.time_ns - previous.time_ns > AGAIN_NS:
             since = seconds((mark.time_ns - connection.first.time_ns) / NS)
-            self._say(connection, mark, f"Initial again (+{since})", outgoing=True)
+            more = "; further ones are counted, and not listed" if connection.initials_sent == SAID_AGAIN else ""
+            if connection.initials_sent <= SAID_AGAIN:
+                self._say(connection, mark, f"Initial again (+{since}){more}", outgoing=True)
 
     def _introduce(self, connection: QuicConnection, mark: Mark) -> None:
         hello = connection.hello

@@ -43,6 +43,15 @@ with Stop(lambda number: print(number, flush=True)):
 """
 
 
+def test_the_echo_of_a_signal_is_no_second_one() -> None:
+    """A process that is signalled by itself and with its group is asked once."""
+    passed: list[int] = []
+    with Stop(passed.append) as stop:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert (stop.requested, passed) == (signal.SIGTERM, [signal.SIGTERM])
+
+
 def test_a_second_signal_ends_at_once() -> None:
     """The second signal is passed on and ends the process with the status that a shell gives it."""
     done = subprocess.run([sys.executable, "-c", TWICE], capture_output=True, text=True, timeout=30, check=False)

@@ -13,6 +13,7 @@ from h3probe.diagnose.rules import (
     no_fallback,
     no_quic_attempt,
     proxy_bypass,
+    proxy_died,
     proxy_downgrade,
     proxy_refused,
     proxy_strips_alt_svc,
@@ -49,6 +50,7 @@ _RULES = (
     no_quic_attempt.RULE,
     h3_learned_late.RULE,
     alt_svc_unusable.RULE,
+    proxy_died.RULE,
     incomplete_capture.RULE,
 )
 
