@@ -389,7 +389,8 @@ def _add_surroundings(stories: list[Story], connections: list[Connection], ident
             if not pids or quic.process is None or quic.process.pid in pids
         ]
         story.other_ports = _other_ports(story)
-        story.software = next((c for c in map(recognise, story.connections) if c is not None), None)
+        known = {client.family: client for client in map(recognise, story.connections) if client is not None}
+        story.software = next(iter(known.values())) if len(known) == 1 else None
 
 
 def origin_of_url(origin: str) -> str:

@@ -337,3 +337,15 @@ def test_the_order_of_simultaneous_strangers_changes_nothing(order: list[int]) -
     for number in order:
         client = f"192.0.2.{100 + number}"
         assert told(explained, client) == told(expected, client)
+
+
+def test_tunnels_of_two_programs_name_neither() -> None:
+    """What two clients' tunnels to one target have in common is told; whose software it was is not."""
+    network = Network()
+    for at, software in ((0.0, JDK), (1.0, CURL)):
+        tcp = network.tcp(server="192.0.2.3", port=8888, software=software)
+        tcp.asks_proxy(at, "example.org:443")
+        tcp.proxy_answers(at + 0.1, 200)
+        tcp.gets_ready(at + 0.2)
+    (verdict,) = network.explain().verdicts
+    assert verdict.client == "192.0.2.10"
