@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
+from h3probe.diagnose.grouping import add_proxy_facts, origin_of_url, tell_stories
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
-from h3probe.diagnose.story import add_proxy_facts, origin_of_url, tell_stories
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
 from h3probe.filters import Filters

@@ -70,8 +70,8 @@ def _verdict(story: Story) -> str:
         return _exchanged(story) + _then(story)
     quic = [q for q in story.quic if q.established and not q.mid_stream]
     tcp = [t for t in story.tcp if t.ready is not None]
-    if story.crowded:
-        return "Several clients tried QUIC at once; which TCP connection belongs to which of them cannot be told."
+    if story.crowded and story.tcp:
+        return "Several QUIC attempts ran at once; which TCP connection belongs to which of them cannot be told."
     if story.races and (quic or tcp) and _begins_with(story, story.races[0]):
         return _raced(story, story.races[0]) + _then(story)
     if quic and tcp:

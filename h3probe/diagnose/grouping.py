@@ -1,0 +1,265 @@
+"""Which connections are whose: stories made of connections, by client and by origin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.story import Story
+from h3probe.text import clean
+from h3probe.track.hosts import LOOPBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from h3probe.events import Endpoint, Process
+    from h3probe.track.clock import Clock
+    from h3probe.track.names import Names
+    from h3probe.track.proxied import ProxyFacts
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tracker import Connection
+
+# Names that stand for all of a provider's customers (draft-ietf-tls-esni, 4: the public name). Which other names do
+# cannot be told: browsers send the extension with a site's own name, too, so that it means nothing.
+ECH_PUBLIC_NAMES = frozenset({"cloudflare-ech.com"})
+
+
+def _place(endpoint: Endpoint) -> tuple[str, int]:
+    """Where a server is; loopback is one place whatever the family."""
+    return ("loopback" if endpoint.is_loopback else endpoint.address, endpoint.port)
+
+
+def _name_of(connection: Connection) -> str | None:
+    hello = connection.hello
+    if hello is None or not hello.sni or (connection.transport == "tcp" and connection.inner):
+        return None
+    name = hello.sni.lower().rstrip(".")
+    return None if hello.ech and name in ECH_PUBLIC_NAMES else name
+
+
+def origin_text(host: str, port: int) -> str:
+    """`host:port`, an IPv6 host in brackets; harmless to print."""
+    host = clean(host, 255)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Who:
+    """Which client on a host: its process where that is known, else its software, else nobody in particular."""
+
+    pid: int | None
+    family: str | None
+
+
+def _who(connection: Connection) -> _Who:
+    client = recognise(connection)
+    return _Who(
+        connection.process.pid if connection.process is not None else None,
+        client.family if client is not None else None,
+    )
+
+
+def _partition(connections: list[Connection]) -> tuple[list[list[Connection]], bool]:
+    """Split one host's attempts at one origin by client, where the evidence tells clients apart.
+
+    What says nothing of its client joins the only one there is; beside several, and where its ClientHello is not that
+    client's, it stands alone.
+
+    Returns:
+        The parts, and whether a part's absence elsewhere proves nothing, since something stands alone.
+    """
+    by_pid: dict[int | None, list[Connection]] = {}
+    for connection in connections:
+        by_pid.setdefault(connection.process.pid if connection.process is not None else None, []).append(connection)
+    named = [group for pid, group in by_pid.items() if pid is not None]
+    unnamed = by_pid.get(None, [])
+    if len(named) > 1:
+        return [*named, *([unnamed] if unnamed else [])], bool(unnamed)
+    if named:
+        return [connections], False  # One process: its QUIC and its TCP need not look alike to be one client's.
+    families: dict[str, list[Connection]] = {}
+    others: list[Connection] = []
+    for connection in connections:
+        client = recognise(connection)
+        if client is not None:
+            families.setdefault(client.family, []).append(connection)
+        else:
+            others.append(connection)
+    parts = list(families.values())
+    if len(parts) == 1:
+        strangers = [c for c in others if c.hello is not None and _looks_unlike(parts[0], c)]
+        parts[0] += [c for c in others if c not in strangers]
+        others = strangers
+    if others:
+        parts.append(others)
+    return parts, len(parts) > 1 and bool(others)
+
+
+def _looks_unlike(group: list[Connection], connection: Connection) -> bool:
+    """Whether a readable ClientHello is none that the client of a group sends over that transport."""
+    client = next((c for c in map(recognise, group) if c is not None), None)
+    if client is None:
+        return False
+    return bool(client.quic if connection.transport == "quic" else client.tcp_ciphers)
+
+
+def _client_label(connections: list[Connection]) -> str:
+    process: Process | None = next((c.process for c in connections if c.process is not None), None)
+    if process is not None:
+        return clean(str(process), 64)
+    return connections[0].client.address
+
+
+def _by_origin(
+    connections: list[Connection], name_of_address: dict[bytes, str]
+) -> list[tuple[str | None, list[Connection]]]:
+    """Group one host's attempts by origin.
+
+    What names itself (SNI) is grouped by name and port. What does not belongs to the only name that this
+    host asks for at that address, and otherwise to the address alone.
+    """
+    named: dict[tuple[str, int], list[Connection]] = {}
+    names_at: dict[tuple[str, int], set[str]] = {}
+    for connection in connections:
+        name = _name_of(connection)
+        if name is not None:
+            named.setdefault((name, connection.server.port), []).append(connection)
+            names_at.setdefault(_place(connection.server), set()).add(name)
+    nameless: dict[tuple[str, int], list[Connection]] = {}
+    for connection in connections:
+        if _name_of(connection) is not None:
+            continue
+        place = _place(connection.server)
+        looked_up = name_of_address.get(connection.server.host)
+        names = names_at.get(place, set()) | ({looked_up.lower()} if looked_up is not None else set())
+        if len(names) == 1:
+            named.setdefault((next(iter(names)), connection.server.port), []).append(connection)
+        else:
+            nameless.setdefault(place, []).append(connection)
+    groups: list[tuple[str | None, list[Connection]]] = [
+        (origin_text(name, port), members) for (name, port), members in named.items()
+    ]
+    groups += [(None, members) for members in nameless.values()]
+    return groups
+
+
+def tell_stories(
+    connections: list[Connection],
+    clock: Clock,
+    name_of_address: dict[bytes, str],
+    identity: Callable[[Endpoint], str],
+    others: list[Connection],
+) -> list[Story]:
+    """Sort connections into stories.
+
+    Args:
+        connections: All that are to be explained.
+        clock: The capture's time.
+        name_of_address: The one name that DNS gave for an address.
+        identity: Tells which host an address belongs to.
+        others: Connections that are not to be explained, and show what else a host did.
+
+    Returns:
+        Stories in the order in which they began.
+    """
+    by_host: dict[str, list[Connection]] = {}
+    stories: list[Story] = []
+    tunnelled: set[bytes] = set()
+    for connection in connections:
+        if connection.transport == "tcp" and connection.tunnels is not None and connection.tunnels.asked:
+            if connection.hello is not None:
+                tunnelled.add(connection.hello.random)
+        else:
+            by_host.setdefault(identity(connection.client), []).append(connection)
+    for host, members in by_host.items():
+        for origin, group in _by_origin(members, name_of_address):
+            parts, mixed = _partition(group)
+            for part in parts:
+                stories.append(_story(origin, host, part, clock, tunnelled))
+                stories[-1].mixed = mixed
+    stories += _tunnel_stories(connections, clock, identity)
+    _add_surroundings(stories, [*connections, *others], identity)
+    stories.sort(key=lambda s: s.begins_ns)
+    return stories
+
+
+def _add_surroundings(stories: list[Story], connections: list[Connection], identity: Callable[[Endpoint], str]) -> None:
+    """Give each story what else its client's host did."""
+    quic_of_host: dict[str, list[QuicConnection]] = {}
+    for connection in connections:
+        if connection.transport == "quic":
+            quic_of_host.setdefault(identity(connection.client), []).append(connection)
+    asked = {(story.host, story.origin) for story in stories if story.tunnels}
+    for story in stories:
+        story.proxied = not story.tunnels and (story.host, story.origin) in asked
+        # Whose loopback it is cannot be told from packets: any of the hosts seen may be the one.
+        hosts = quic_of_host if story.host == LOOPBACK else [story.host]
+        pids = {c.process.pid for c in story.connections if c.process is not None}
+        story.host_quic = [
+            quic
+            for host in hosts
+            for quic in quic_of_host.get(host, [])
+            if not pids or quic.process is None or quic.process.pid in pids
+        ]
+        story.other_ports = _other_ports(story)
+        known = {client.family: client for client in map(recognise, story.connections) if client is not None}
+        story.software = next(iter(known.values())) if len(known) == 1 else None
+
+
+def origin_of_url(origin: str) -> str:
+    """`https://host:port` as `host:port`."""
+    return clean(origin.partition("://")[2] or origin, 300).lower()
+
+
+def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
+    """Give a story what the proxy and DNS say about it."""
+    # A connection may have been refused one tunnel before it got another: only the open one carried anything.
+    ends = {q.client for q in story.quic} | {t.client for t in story.tcp}
+    ends |= {connection.client for connection, tunnel in story.tunnels if tunnel.open}
+    ids = {connection.id for connection in story.connections}
+    story.relayed = story.relayed or all(connection.client in facts.legs for connection in story.connections)
+    story.exchanges = [s.exchange for s in facts.exchanges if s.exchange.client in ends]
+    story.rejected = [r for r in facts.rejected if r.client in ends]
+    story.trouble = [t for connection, t in facts.trouble if connection in ids]
+    story.alt_svc = [a for a in facts.alt_svc if a.client in ends]
+    if story.origin is not None:
+        story.binding = names.binding(story.origin.rpartition(":")[0])
+
+
+def _other_ports(story: Story) -> list[int]:
+    """Ports to which the story's host sent QUIC for the name of the story's origin, other than the origin's."""
+    if story.origin is None:
+        return []
+    name, _, port = story.origin.rpartition(":")
+    ports = {q.server.port for q in story.host_quic if _name_of(q) == name}
+    return sorted(ports - {int(port)})
+
+
+def _story(origin: str | None, host: str, part: list[Connection], clock: Clock, tunnelled: set[bytes]) -> Story:
+    part.sort(key=lambda c: c.first.time_ns)
+    story = Story(origin, str(part[0].server), _client_label(part), host, clock)
+    for connection in part:
+        if connection.transport == "quic":
+            story.quic.append(connection)
+        else:
+            story.tcp.append(connection)
+    # A proxy that forwards a tunnel repeats the client's ClientHello byte for byte, its random included.
+    hellos = [t.hello.random for t in story.tcp if t.hello is not None]
+    story.relayed = bool(hellos) and all(random in tunnelled for random in hellos)
+    return story
+
+
+def _tunnel_stories(connections: list[Connection], clock: Clock, identity: Callable[[Endpoint], str]) -> list[Story]:
+    """One story per client and target; the tries at one target are one story."""
+    stories: dict[tuple[str, str, str], Story] = {}
+    for connection in connections:
+        if connection.transport != "tcp" or connection.tunnels is None:
+            continue
+        for tunnel in connection.tunnels.asked:
+            client = _client_label([connection])
+            key = (identity(connection.client), client, tunnel.target.lower())
+            if key not in stories:
+                stories[key] = Story(tunnel.target.lower(), str(connection.server), client, key[0], clock)
+            stories[key].tunnels.append((connection, tunnel))
+    return list(stories.values())

@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.diagnose.scenario import (
+    CHROMIUM,
+    CLIENT,
+    CLIENT6,
+    CURL,
+    JDK,
+    SERVER,
+    SERVER6,
+    STATION,
+    STRANGER,
+    Explained,
+    Network,
+    explain,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def origins(explained: Explained) -> list[str | None]:
+    """The stories' origins, in order."""
+    return [story.origin for story in explained.stories]
+
+
+def test_a_story_joins_both_transports_by_name() -> None:
+    """QUIC and TCP to one name and port are one story."""
+    network = Network()
+    network.quic().initials(0.0, 1.0)
+    network.tcp().connects(0.1)
+    (story,) = network.explain().stories
+    assert (story.origin, story.client, story.server) == ("example.org:443", CLIENT, "198.51.100.1:443")
+    assert (len(story.quic), len(story.tcp)) == (1, 1)
+    assert story.begins_ns == story.quic[0].first.time_ns
+
+
+def test_names_are_compared_as_dns_does() -> None:
+    """Case and a final dot make no other name."""
+    network = Network()
+    network.quic(sni="Example.ORG.").connects(0.0)
+    network.tcp().connects(1.0)
+    assert origins(network.explain()) == ["example.org:443"]
+
+
+def test_another_port_is_another_origin() -> None:
+    """A port is part of an origin (RFC 6454)."""
+    network = Network()
+    network.tcp().connects(0.0)
+    network.tcp(port=8443).connects(1.0)
+    assert origins(network.explain()) == ["example.org:443", "example.org:8443"]
+
+
+def test_a_nameless_attempt_joins_the_only_name_at_its_address() -> None:
+    """The JDK sends no SNI for localhost over QUIC, and does over TCP."""
+    network = Network()
+    network.quic(client="127.0.0.1", server="127.0.0.1", port=4433, sni=None).initials(0.0, 1.0)
+    network.tcp(client="127.0.0.1", server="127.0.0.1", port=4433, sni="localhost").connects(0.05)
+    (story,) = network.explain().stories
+    assert story.origin == "localhost:4433"
+
+
+def test_a_nameless_attempt_beside_two_names_stands_alone() -> None:
+    """Two strangers merged are worse than one story in two parts."""
+    network = Network()
+    network.tcp(sni="one.example").connects(0.0)
+    network.tcp(sni="two.example").connects(0.1)
+    network.quic(sni=None).initials(0.2, 1.2)
+    explained = network.explain()
+    assert origins(explained) == ["one.example:443", "two.example:443", None]
+    assert explained.races == []
+    assert explained.stories[2].label == "198.51.100.1:443"
+
+
+def test_dns_names_a_nameless_attempt() -> None:
+    """The one name that was looked up for an address is its origin."""
+    network = Network()
+    network.dns(0.0, "example.org", SERVER)
+    network.quic(sni=None).connects(0.1)
+    assert origins(network.explain()) == ["example.org:443"]
+
+
+def test_two_names_of_an_address_name_nothing() -> None:
+    """A shared address does not tell which of its names was meant."""
+    network = Network()
+    network.dns(0.0, "one.example", SERVER)
+    network.dns(0.1, "two.example", SERVER)
+    network.quic(sni=None).connects(0.2)
+    assert origins(network.explain()) == [None]
+
+
+def test_dns_and_sni_that_disagree_name_nothing() -> None:
+    """An address looked up for one name and used for another is shared: a nameless attempt there is nobody's."""
+    network = Network()
+    network.dns(0.0, "one.example", SERVER)
+    network.tcp(sni="two.example").connects(0.1)
+    network.quic(sni=None).initials(0.2, 1.2)
+    explained = network.explain()
+    assert None in origins(explained)
+    assert explained.races == []
+
+
+def test_names_behind_one_ech_name_are_not_merged() -> None:
+    """Two sites of one provider share the outer name and differ in address: they are two origins."""
+    network = Network()
+    quic = network.quic(sni="cloudflare-ech.com", ech=True, server="198.51.100.1")
+    quic.initials(0.0, 1.0)
+    quic.close(2.0, 0)
+    network.tcp(sni="cloudflare-ech.com", ech=True, server="198.51.100.77").connects(2.1)
+    assert network.explain().rules == ["quic-unanswered"]
+
+
+def test_loopback_is_one_place() -> None:
+    """::1 and 127.0.0.1 are the same server."""
+    network = Network()
+    network.quic(client="::1", server="::1", port=4433, sni=None).initials(0.0, 1.0)
+    network.tcp(client="127.0.0.1", server="127.0.0.1", port=4433, sni="localhost").connects(0.05)
+    assert len(network.explain().stories) == 1
+
+
+def test_a_dual_stack_host_is_one_client() -> None:
+    """Addresses of both families that one station sends from are one host."""
+    network = Network(stations={CLIENT: STATION, CLIENT6: STATION})
+    network.quic(client=CLIENT6, server=SERVER6).initials(0.0, 1.0)
+    network.tcp().connects(0.3)
+    (story,) = network.explain().stories
+    assert (len(story.quic), len(story.tcp)) == (1, 1)
+
+
+def test_hosts_behind_a_router_are_not_one_client() -> None:
+    """A station that sends from strangers' addresses is a router."""
+    network = Network(stations={"203.0.113.99": STATION})
+    network.quic(client="192.0.2.10").initials(0.0, 1.0)
+    network.tcp(client="192.0.2.11").connects(0.3)
+    assert len(network.explain().stories) == 2
+
+
+def test_strangers_behind_one_router_are_not_one_client() -> None:
+    """On a server, everyone comes from the router's station: two clients, one of each family, are two clients."""
+    network = Network(stations={SERVER: STATION, SERVER6: STATION})
+    network.quic(client=CLIENT6, server=SERVER6).initials(0.0, 1.0, 3.0)
+    network.tcp().connects(2.8)
+    assert len(network.explain().stories) == 2
+
+
+def test_a_socks_proxy_is_not_the_origin() -> None:
+    """The name in a ClientHello behind a SOCKS greeting is not at the proxy's port."""
+    network = Network()
+    tcp = network.tcp(server="192.0.2.3", port=1080)
+    tcp.syn(0.0)
+    tcp.accepts(0.01)
+    tcp.segment(0.02, "client", 0x18, b"\x05\x01\x00")
+    tcp.segment(0.03, "server", 0x18, b"\x05\x00")
+    tcp.segment(0.04, "client", 0x18, b"\x05\x01\x00\x03\x0bexample.org\x01\xbb")
+    tcp.segment(0.05, "server", 0x18, b"\x05\x00\x00\x01" + bytes(6))
+    tcp.gets_ready(0.06)
+    assert origins(network.explain()) != ["example.org:1080"]
+
+
+def test_processes_tell_clients_apart() -> None:
+    """Two processes on one host are two clients, and named."""
+    network = Network()
+    one, two = network.quic(), network.tcp()
+    one.connects(0.0)
+    two.connects(0.1)
+    network.owns(0.05, one, 7, "firefox")
+    network.owns(0.15, two, 8, "dnf")
+    assert [story.client for story in network.explain().stories] == ["firefox[7]", "dnf[8]"]
+
+
+def test_one_process_is_one_client_whatever_its_fingerprints() -> None:
+    """A program may use two libraries, one for each transport."""
+    network = Network()
+    quic, tcp = network.quic(software=CURL), network.tcp(software=JDK)
+    quic.initials(0.0, 1.0)
+    tcp.connects(0.1)
+    network.owns(0.05, quic, 7, "app")
+    network.owns(0.15, tcp, 7, "app")
+    (story,) = network.explain().stories
+    assert story.client == "app[7]"
+
+
+def test_fingerprints_tell_clients_apart() -> None:
+    """Without processes, software that is known to differ is two clients; the unknown stand apart."""
+    network = Network()
+    network.quic(software=CURL).connects(0.0)
+    network.quic(software=CHROMIUM).connects(0.1)
+    network.tcp().connects(0.2)
+    stories = network.explain().stories
+    assert [(len(s.quic), len(s.tcp)) for s in stories] == [(1, 0), (1, 0), (0, 1)]
+
+
+def test_the_unknown_joins_the_only_client_there_is() -> None:
+    """A connection whose ClientHello cannot be read is of the one client that was seen."""
+    network = Network()
+    network.quic(software=CURL).initials(0.0, 1.0)
+    tcp = network.tcp()
+    tcp.syn(0.1)
+    tcp.refuse(0.11)
+    assert len(network.explain().stories) == 1
+
+
+def test_a_stranger_beside_a_known_client_stands_alone() -> None:
+    """A ClientHello that is not the known client's may be anybody's: nothing is said about what it did not do."""
+    network = Network()
+    network.quic(software=JDK).initials(0.0, 1.0)
+    network.tcp(software=STRANGER).connects(0.1)
+    explained = network.explain()
+    assert [(len(s.quic), len(s.tcp)) for s in explained.stories] == [(1, 0), (0, 1)]
+    assert explained.races == []
+    assert "no-fallback" not in explained.rules
+    assert all("no QUIC packet" not in verdict.sentence for verdict in explained.verdicts)
+
+
+def test_tunnels_to_one_target_are_one_story() -> None:
+    """By target, whatever the case, and not by the proxy's address."""
+    network = Network()
+    for at, target in ((0.0, "example.org:443"), (1.0, "EXAMPLE.org:443"), (2.0, "other.example:443")):
+        tcp = network.tcp(server="192.0.2.3", port=8888)
+        tcp.asks_proxy(at, target)
+        tcp.proxy_answers(at + 0.1, 200)
+    stories = network.explain().stories
+    assert [(story.origin, len(story.tunnels)) for story in stories] == [
+        ("example.org:443", 2),
+        ("other.example:443", 1),
+    ]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_proxys_own_leg_is_marked(*, own: bool) -> None:
+    """A ClientHello that was seen in a tunnel and leaves again is the proxy's doing; what else it does is its own."""
+    network = Network()
+    inside = network.tcp(server="192.0.2.3", port=8888)
+    inside.asks_proxy(0.0, "example.org:443")
+    inside.proxy_answers(0.1, 200)
+    inside.gets_ready(0.11)
+    network.tcp(client="192.0.2.3", hello_of=inside).connects(0.12)
+    if own:
+        network.tcp(client="192.0.2.3").connects(5.0)
+    explained = network.explain()
+    assert [story.relayed for story in explained.stories if story.tcp] == [not own]
+    assert len(explained.verdicts) == 1 + own
+
+
+def unanswered(network: Network, client: str, name: str) -> None:
+    """QUIC in vain, then TCP."""
+    quic = network.quic(client=client, sni=name, server="198.51.100.1")
+    quic.initials(0.0, 1.0)
+    quic.close(2.75, 0xC)
+    network.tcp(client=client, sni=name, server="198.51.100.1").connects(2.78)
+
+
+def refused(network: Network, client: str, name: str) -> None:
+    """QUIC that is refused."""
+    quic = network.quic(client=client, sni=name, server="198.51.100.2")
+    quic.initial(0.2)
+    quic.unreachable(0.21)
+
+
+def raced(network: Network, client: str, name: str) -> None:
+    """A race, and both ready."""
+    network.quic(client=client, sni=name, server="198.51.100.3").connects(0.1, rtt=0.05)
+    network.tcp(client=client, sni=name, server="198.51.100.3").connects(0.12)
+
+
+def proxied(network: Network, client: str, name: str) -> None:
+    """A CONNECT tunnel."""
+    tcp = network.tcp(client=client, server="192.0.2.3", port=8888, sni=name)
+    tcp.asks_proxy(0.3, f"{name}:443")
+    tcp.proxy_answers(0.4, 200)
+    tcp.gets_ready(0.45)
+
+
+def stalled(network: Network, client: str, name: str) -> None:
+    """A handshake that is answered and goes nowhere."""
+    quic = network.quic(client=client, sni=name, server="198.51.100.4")
+    quic.initial(0.0)
+    quic.answers(0.1)
+    quic.acknowledges(1.5)
+
+
+ACTS: list[Callable[[Network, str, str], None]] = [unanswered, refused, raced, proxied, stalled]
+
+
+def told(explained: Explained, client: str) -> list[tuple[str | None, str, str, str]]:
+    """What was found about a client's origins, without frame numbers and connection ids."""
+    mine = {verdict.origin: verdict for verdict in explained.verdicts if verdict.client.startswith(f"{client} ")}
+    mine |= {verdict.origin: verdict for verdict in explained.verdicts if verdict.client == client}
+    findings = [(f.origin, f.rule, f.severity, f.summary) for f in explained.findings if f.origin in mine]
+    verdicts = [(v.origin, "verdict", "", v.sentence) for v in mine.values()]
+    return sorted(findings + verdicts, key=str)
+
+
+@settings(max_examples=25, deadline=None)
+@given(acts=st.lists(st.tuples(st.sampled_from(ACTS), st.floats(0, 3)), min_size=2, max_size=5))
+def test_strangers_change_nothing(acts: list[tuple[Callable[[Network, str, str], None], float]]) -> None:
+    """What is told of a client is the same alone and among others, however their packets are mingled."""
+    crowd = Network()
+    expected: dict[str, list[tuple[str | None, str, str, str]]] = {}
+    for number, (act, delay) in enumerate(acts):
+        client, name = f"192.0.2.{100 + number}", f"site{number}.example"
+        alone = Network()
+        act(alone, client, name)
+        alone.delay(delay)
+        crowd.sent += alone.sent
+        alone.bystander(10.0)
+        alone.tcp(client="203.0.113.7", server="203.0.113.8", sni="other.example").connects(10.0)
+        expected[client] = told(alone.explain(), client)
+    crowd.bystander(10.0)
+    crowd.tcp(client="203.0.113.7", server="203.0.113.8", sni="other.example").connects(10.0)
+    together = crowd.explain()
+    for client, alone_told in expected.items():
+        assert alone_told
+        assert told(together, client) == alone_told
+
+
+@settings(max_examples=20, deadline=None)
+@given(order=st.permutations(range(len(ACTS))))
+def test_the_order_of_simultaneous_strangers_changes_nothing(order: list[int]) -> None:
+    """Frames of different hosts that come at one time may stand in any order in the file."""
+    network = Network()
+    for number in order:
+        ACTS[number](network, f"192.0.2.{100 + number}", f"site{number}.example")
+    network.bystander(10.0)
+    explained = explain(network.events())
+    first = Network()
+    for number, act in enumerate(ACTS):
+        act(first, f"192.0.2.{100 + number}", f"site{number}.example")
+    first.bystander(10.0)
+    expected = first.explain()
+    for number in order:
+        client = f"192.0.2.{100 + number}"
+        assert told(explained, client) == told(expected, client)
+
+
+def test_tunnels_of_two_programs_name_neither() -> None:
+    """What two clients' tunnels to one target have in common is told; whose software it was is not."""
+    network = Network()
+    for at, software in ((0.0, JDK), (1.0, CURL)):
+        tcp = network.tcp(server="192.0.2.3", port=8888, software=software)
+        tcp.asks_proxy(at, "example.org:443")
+        tcp.proxy_answers(at + 0.1, 200)
+        tcp.gets_ready(at + 0.2)
+    (verdict,) = network.explain().verdicts
+    assert verdict.client == "192.0.2.10"
