@@ -47,9 +47,10 @@ class Dump:
 
 @contextmanager
 def mitmdump(folder: Path, authority: Authority, script: str, *options: str, mode: str = "regular") -> Iterator[Dump]:
-    """Run mitmdump with a script and `--set` options until the end of the block."""
+    """Run mitmdump with a script (or several, apart by spaces) and `--set` options until the end of the block."""
     (host, *_), port = claim("127.0.0.1", 0, udp=True)
-    argv = [MITMDUMP, "-q", "-s", str(ADDONS / script), "--mode", f"{mode}@{host}:{port}"]
+    argv = [MITMDUMP, "-q", "--mode", f"{mode}@{host}:{port}"]
+    argv += [each for name in script.split() for each in ("-s", str(ADDONS / name))]
     settings = (f"confdir={folder}", f"ssl_verify_upstream_trusted_ca={authority.ca_file}", *options)
     argv += [each for setting in settings for each in ("--set", setting)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
@@ -131,6 +132,20 @@ def test_strip_alt_svc(background: Background, server: Server, authority: Author
         assert (outcome.status, outcome.alt_svc) == (200, None)
     with mitmdump(folder, authority, "strip_alt_svc.py", "strip_alt_svc_hosts=example.org") as dump:
         assert ask(background, dump, server.url).alt_svc == f'h3=":{server.port}"; ma=3600'
+
+
+def test_what_an_add_on_takes_out_is_told(
+    background: Background, server: Server, authority: Authority, folder: Path, tmp_path: Path
+) -> None:
+    """Beside the log, the add-on's doing is seen: what the server sent did not go on to the client."""
+    events = tmp_path / "events.ndjson"
+    with mitmdump(folder, authority, "h3probe_log.py strip_alt_svc.py", f"h3probe_out={events}") as dump:
+        assert ask(background, dump, server.url).alt_svc is None
+    seen = [event for line in events.read_text().splitlines() if isinstance(event := parse_event(line), AltSvcSeen)]
+    assert [(event.lines, event.passed_on) for event in seen] == [((f'h3=":{server.port}"; ma=3600',), ())]
+    explain = [sys.executable, "-m", "h3probe", "explain", "--json", str(events)]
+    told = subprocess.run(explain, capture_output=True, text=True, check=False).stdout
+    assert '"rule":"proxy-strips-alt-svc"' in told
 
 
 def test_set_alt_svc(background: Background, server: Server, authority: Authority, folder: Path) -> None:

@@ -25,7 +25,7 @@ def check(story: Story) -> Iterator[Finding]:
     first = lost[0]
     summary = (
         f"{story.label} sent “alt-svc: {clean(', '.join(first.lines), 200)}”, and the client did not get it: the proxy "
-        "does not stand before any of these alternatives."
+        "took it out."
     )
     evidence = [(Mark(None, first.time_ns), "the server's Alt-Svc, as the proxy received it")]
     yield Finding(SLUG, "notice", summary, evidence, ADVICE, list(story.connections[:1]))
@@ -35,7 +35,7 @@ RULE = Rule(
     slug=SLUG,
     severity="notice",
     title="A proxy takes Alt-Svc away",
-    looks_for="Alt-Svc lines that arrived at a proxy which h3probe is, and that it did not pass on.",
+    looks_for="Alt-Svc lines that arrived at a proxy which h3probe is or sits in, and did not go on to the client.",
     advice=ADVICE,
     sources=("RFC 7838, 2.3: an alternative must be authoritative for the origin",),
     check=check,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from h3probe.vantage.mitm.watch import ConnectionWatch
 
 _NS: Final = 1_000_000_000
+_OFFERED: Final = "h3probe_alt_svc"
+"""In a flow's metadata: when Alt-Svc came, and its lines."""
 
 
 class Exchanges:
@@ -80,26 +82,34 @@ class Exchanges:
             response.stream = True
         lines = response.headers.get_all("alt-svc")
         if lines:
+            self._rewrite(flow, response, lines)
+            flow.metadata[_OFFERED] = (time.time_ns(), lines)
+        if lines and self._changes:
+            self._offered(flow, watch)
+        if response.status_code == 407 and self._upstream is not None and ASKED not in flow.metadata:
+            self._refused(flow, watch, response)
+
+    def _offered(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
+        """Report the Alt-Svc of a response once: what came, and what goes on by now."""
+        time_ns, lines = flow.metadata.pop(_OFFERED, (0, []))
+        if lines and flow.response is not None:
             self._connections.emit(
                 AltSvcSeen(
-                    time_ns=time.time_ns(),
+                    time_ns=time_ns,
                     connection=watch.id,
                     client=watch.client,
                     origin=_origin(flow.request),
                     lines=tuple(lines),
-                    passed_on=tuple(self._rewrite(flow, response, lines)),
+                    passed_on=tuple(flow.response.headers.get_all("alt-svc")),
                 )
             )
-        if response.status_code == 407 and self._upstream is not None and ASKED not in flow.metadata:
-            self._refused(flow, watch, response)
 
-    def _rewrite(self, flow: http.HTTPFlow, response: http.Response, lines: list[str]) -> list[str]:
+    def _rewrite(self, flow: http.HTTPFlow, response: http.Response, lines: list[str]) -> None:
         if not self._standing or not isinstance(flow.client_conn.proxy_mode, ReverseMode):
-            return lines
+            return
         rewritten = altsvc.rewrite(lines, flow.request.host, self._standing)
         if rewritten != lines:
             response.headers.set_all("alt-svc", rewritten)
-        return rewritten
 
     def _refused(self, flow: http.HTTPFlow, watch: ConnectionWatch, response: http.Response) -> None:
         self._connections.emit(
@@ -129,6 +139,8 @@ class Exchanges:
         if watch is None:
             return
         request, response = flow.request, flow.response
+        # Beside somebody else's add-ons, which may change it after this one saw it come.
+        self._offered(flow, watch)
         if ASKED not in flow.metadata and request.method != "CONNECT":
             self._connections.emit(
                 Exchange(
