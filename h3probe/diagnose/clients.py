@@ -110,6 +110,7 @@ class Client:
         retry: Its habit to try again.
         quic: Fingerprints.
         tcp_ciphers: JA4 cipher parts of its TCP ClientHellos.
+        always_so: Whether it has no other fingerprints, so that another one is somebody else's.
     """
 
     family: str
@@ -122,6 +123,7 @@ class Client:
     retry: Retry | None
     quic: tuple[QuicMark, ...]
     tcp_ciphers: tuple[str, ...]
+    always_so: bool
 
     def timer_for(self, waited: float, reason: str | None = None) -> Timer | None:
         """Return the timer that a wait is, if it is one.
@@ -166,6 +168,7 @@ def _client(family: str, table: dict[str, Any]) -> Client:
         retry=Retry(**table["retry"]) if "retry" in table else None,
         quic=tuple(_mark(mark) for mark in table.get("quic", ())),
         tcp_ciphers=tuple(mark["ja4_ciphers"] for mark in table.get("tcp", ())),
+        always_so=table.get("always_so", False),
     )
 
 

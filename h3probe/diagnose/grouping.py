@@ -99,7 +99,7 @@ def _partition(connections: list[Connection]) -> tuple[list[list[Connection]], b
 def _looks_unlike(group: list[Connection], connection: Connection) -> bool:
     """Whether a readable ClientHello is none that the client of a group sends over that transport."""
     client = next((c for c in map(recognise, group) if c is not None), None)
-    if client is None:
+    if client is None or not client.always_so:
         return False
     return bool(client.quic if connection.transport == "quic" else client.tcp_ciphers)
 

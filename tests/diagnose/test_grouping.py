@@ -24,6 +24,8 @@ from tests.diagnose.scenario import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.diagnose.scenario import Software
+
 
 def origins(explained: Explained) -> list[str | None]:
     """The stories' origins, in order."""
@@ -216,6 +218,16 @@ def test_a_stranger_beside_a_known_client_stands_alone() -> None:
     assert explained.races == []
     assert "no-fallback" not in explained.rules
     assert all("no QUIC packet" not in verdict.sentence for verdict in explained.verdicts)
+
+
+@pytest.mark.parametrize(("quic", "tcp"), [(CURL, STRANGER), (STRANGER, CURL)])
+def test_a_library_of_many_programs_comes_with_any_tls(quic: Software, tcp: Software) -> None:
+    """curl is built with many TLS and QUIC libraries: one that is not known beside one that is may be the same curl."""
+    network = Network()
+    network.quic(software=quic).initials(0.0, 1.0)
+    network.tcp(software=tcp).connects(0.1)
+    (story,) = network.explain().stories
+    assert (len(story.quic), len(story.tcp)) == (1, 1)
 
 
 def test_tunnels_to_one_target_are_one_story() -> None:
