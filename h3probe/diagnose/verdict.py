@@ -302,7 +302,8 @@ def _no_quic(story: Story) -> str:
         if story.proxied:
             return f"No connection past the proxy: {_tries(story)}, and no TCP was seen; see the proxy's tunnel."
         if not story.tcp and not story.mixed and "tcp" in story.lacks:
-            return f"No connection: {_tries(story)}, and the capture holds no TCP at all."
+            # A filter may have left TCP out: what is not seen is all that can be said.
+            return f"No connection is seen: {_tries(story)}, and the capture holds no TCP at all."
         until = "" if story.had_time else " before the capture ends"
         return f"No connection: {_tries(story)}, and {_tcp_beside(story)}{until}."
     if all(q.mid_stream for q in story.quic):
