@@ -28,6 +28,11 @@ def tls_like(size: int) -> bytes:
     return START + os.urandom(size - len(START))
 
 
+def descriptors() -> set[Path]:
+    """What this process has open."""
+    return set(Path("/proc/self/fd").iterdir())
+
+
 def extent(segments: list[Told]) -> int:
     """How many bytes one side has sent, by the sequence numbers of what it sent first and last."""
     return (segments[-1].sequence - segments[0].sequence) % 2**32 - 1
@@ -216,7 +221,7 @@ def test_descriptors_are_given_back() -> None:
 
         server, port = await serve(hold)
         async with server:
-            before = set(Path("/proc/self/fd").iterdir())
+            before = descriptors()
             async with Relay(RelaySpec(None, 0, "127.0.0.1", port), lambda _: None) as relay:
                 reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
                 writer.write(tls_like(MUCH))
@@ -225,7 +230,7 @@ def test_descriptors_are_given_back() -> None:
             assert await reader.read() == b""
             writer.close()
             await writer.wait_closed()
-            await until(lambda: set(Path("/proc/self/fd").iterdir()) <= before)
+            await until(lambda: descriptors() <= before)
 
     run(body())
 
