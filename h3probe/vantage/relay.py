@@ -13,8 +13,8 @@ TTL, ECN and fragmentation; and what TCP does for itself, such as retransmission
 
 What it does not tell: of TLS over TCP, once 256 KiB have passed in a direction, more than one segment in 20 ms, without
 its bytes; of QUIC, once both sides have sent many packets with short headers, more than one of those for each direction
-in 20 ms. Neither is read by anybody; a capture written from a relay looks as if the rest had been lost. What was held
-back for that long is told with its own time, so that frames of several flows may be out of order by as much.
+in 20 ms. Nobody reads the rest; a capture written from a relay looks as if it had been lost, unless `tell_all` asks for
+every byte. What was held back is told with its own time: frames of several flows may be out of order by 20 ms.
 
 It needs an event loop with `add_reader`; on Windows that is `asyncio.SelectorEventLoop`.
 """
@@ -147,6 +147,13 @@ class Relay:
         return (
             f"the relay saw no UDP for {REFUSED_S:.0f} s after each of {refusals} refusals, which the kernel repeated"
         )
+
+    def tell_all(self) -> None:
+        """Leave nothing out of what is told of connections to come; that is slower."""
+        for tcp in self._tcp:
+            tcp.tell_all()
+        for udp in self._udp:
+            udp.tell_all()
 
     async def start(self) -> None:
         """Resolve the target, once, and listen.

@@ -140,6 +140,10 @@ class TcpForwarder:
         self._resume: asyncio.TimerHandle | None = None
         self._accepting()
 
+    def tell_all(self) -> None:
+        """Copy everything, and tell it with its bytes."""
+        self._max_pipes = 0
+
     def _accepting(self) -> None:
         self._resume = None
         self._loop.add_reader(self._listener, self._accept)

@@ -130,8 +130,13 @@ class UdpForwarder:
         self._family = listener.family
         self._listener: socket.socket | None = None
         self.undelivered = 0
+        self._tells_all = False
         self._receiver = datagrams.receiver()
         self._listen(listener)
+
+    def tell_all(self) -> None:
+        """Tell every datagram of clients to come."""
+        self._tells_all = True
 
     def _listen(self, listener: socket.socket) -> None:
         datagrams.prepare(listener)
@@ -164,7 +169,7 @@ class UdpForwarder:
         if client is None:
             remote, local = endpoint(address), local_endpoint(listener, address)
             client = self._clients[address] = _Client(address, remote, local, None, self._targets.order())
-            if self._impairment.is_none:
+            if self._impairment.is_none and not self._tells_all:
                 client.samples = Samples(self._loop, functools.partial(self._tell, client))
             if len(self._clients) > self._limit:
                 self._forget(next(iter(self._clients.values())))

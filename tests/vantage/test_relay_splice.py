@@ -11,7 +11,7 @@ import pytest
 from h3probe.vantage import relay_splice, relay_tcp
 from h3probe.vantage.relay import Relay, RelaySpec
 from h3probe.vantage.relay_splice import Passing
-from tests.vantage.relay_frames import Told, told, until
+from tests.vantage.relay_frames import Told, stream, told, until
 from tests.vantage.test_relay import run
 from tests.vantage.test_relay_tcp import echo, reset, serve
 
@@ -108,6 +108,26 @@ def test_without_tls_everything_is_told() -> None:
 
     run(body())
     assert all(frame.length == len(frame.data) for frame in frames)
+
+
+def test_tell_all() -> None:
+    """Where every byte is wanted, every byte is told."""
+    frames: list[Frame] = []
+    payload = tls_like(MUCH)
+
+    async def body() -> None:
+        server, port = await serve(echo)
+        async with server, Relay(RelaySpec(None, 0, "127.0.0.1", port), frames.append) as relay:
+            relay.tell_all()
+            reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+            writer.write(payload)
+            writer.write_eof()
+            assert await reader.read() == payload
+            writer.close()
+
+    run(body())
+    for source in {told(frame).source for frame in frames}:
+        assert stream(frames, source) == payload
 
 
 @pytest.mark.parametrize("why", ["no pipe", "no splice"])

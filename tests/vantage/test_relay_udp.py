@@ -187,8 +187,9 @@ class Quic(asyncio.DatagramProtocol):
                 self.transport.sendto(short(CLIENT_ID, 1200), addr)
 
 
-def test_established_flow_is_told_in_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a QUIC flow with thousands of packets few are told, and the tracker learns what it would have of all."""
+@pytest.mark.parametrize("whole", [False, True])
+def test_established_flow_is_told_in_samples(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    """Of a QUIC flow with thousands of packets few are told, or all on demand; either tells the tracker the same."""
     monkeypatch.setattr("h3probe.vantage.relay_samples.TELL_S", 60)
     frames: list[Frame] = []
     rounds = 1000
@@ -198,6 +199,8 @@ def test_established_flow_is_told_in_samples(monkeypatch: pytest.MonkeyPatch) ->
         transport, _ = await loop.create_datagram_endpoint(Quic, local_addr=("127.0.0.1", 0))
         port = transport.get_extra_info("sockname")[1]
         async with Relay(RelaySpec("127.0.0.1", 0, "127.0.0.1", port), frames.append) as relay:
+            if whole:
+                relay.tell_all()
             with client_of(relay) as client:
                 client.send(initial(client_hello()))
                 await receive(client)
@@ -217,7 +220,10 @@ def test_established_flow_is_told_in_samples(monkeypatch: pytest.MonkeyPatch) ->
     assert (connection.outcome(tracker.clock.now_ns), connection.talked) == ("established", True)
     assert (connection.server_largest, connection.client_largest) == (1200, 1200)
     assert connection.last == (frames[-1].number, frames[-1].time_ns)
-    assert len(frames) < rounds
+    if whole:
+        assert len(frames) == 3 + 4 * rounds
+    else:
+        assert len(frames) < rounds
     assert [frame.time_ns for frame in frames] == sorted(frame.time_ns for frame in frames)
 
 
