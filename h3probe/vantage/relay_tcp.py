@@ -30,8 +30,6 @@ half of it, so that nothing behind it would be read anyway."""
 
 _TLS_HANDSHAKE = 0x16
 _MAX_PIPES = 64
-_BULK = 128 * 1024
-_GATHER_S = 0.0005
 _NO_SPLICE = {errno.EINVAL, errno.ENOSYS, errno.EPERM}
 _MAX_CONNECTIONS = 384
 _ACCEPT_BATCH = 64
@@ -268,14 +266,13 @@ class TcpForwarder:
         self, pipe: Pipe, source: socket.socket, sink: socket.socket, passing: Passing, *, by_client: bool
     ) -> bool:
         """Forward through a pipe; return whether that was to the end, and not that these sockets cannot do it."""
-        count = since_others = 0
+        since_others = 0
         while True:
             try:
                 count = pipe.fill(source)
             except BlockingIOError:
-                # What comes in bulk is let gather: a turn of the event loop costs as much as 100 KiB do.
-                await (asyncio.sleep(_GATHER_S) if count >= _BULK else readable(source))
-                count = since_others = 0
+                await readable(source)
+                since_others = 0
                 continue
             except OSError as error:
                 if error.errno in _NO_SPLICE:
