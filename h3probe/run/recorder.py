@@ -54,6 +54,11 @@ class Recorder:
         )
 
     @property
+    def keeps_payload(self) -> bool:
+        """Whether every byte is wanted."""
+        return self._trimmer is None
+
+    @property
     def summary(self) -> str:
         """What was written, in a few words."""
         return f"{self._frames} packets written to {self.path}"

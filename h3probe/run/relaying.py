@@ -68,7 +68,7 @@ async def _relay(
             with privileges.acting_as(user):
                 recorder = make_recorder()
             if recorder is not None:
-                stack.enter_context(recorder)
+                _record(stack.enter_context(recorder), relays)
             session = Session(engine, output, attribution, recorder)
             for spec, each in zip(specs, relays, strict=True):
                 _announce(output, spec, each)
@@ -89,6 +89,12 @@ async def _relay(
         if undelivered:
             output.note(f"{undelivered} datagrams could not be passed on")
         return Ended(status, stop.requested)
+
+
+def _record(recorder: Recorder, relays: Sequence[Relay]) -> None:
+    if recorder.keeps_payload:
+        for each in relays:
+            each.tell_all()
 
 
 def _announce(output: Output, spec: RelaySpec, relay: Relay) -> None:

@@ -11,6 +11,11 @@ What a relay cannot see: DNS; ICMP from the path (only the target host's own ref
 error that it was); attempts at other addresses or ports, so an Alt-Svc header that names another port leads past it;
 TTL, ECN and fragmentation; and what TCP does for itself, such as retransmissions and window stalls.
 
+What it does not tell: of TLS over TCP, once 256 KiB have passed in a direction, more than one segment in 20 ms, without
+its bytes; of QUIC, once both sides have sent many packets with short headers, more than one of those for each direction
+in 20 ms. Nobody reads the rest; a capture written from a relay looks as if it had been lost, unless `tell_all` asks for
+every byte. What was held back is told with its own time: frames of several flows may be out of order by 20 ms.
+
 It needs an event loop with `add_reader`; on Windows that is `asyncio.SelectorEventLoop`.
 """
 
@@ -94,7 +99,7 @@ class Relay:
 
     Args:
         spec: Where to listen, and what for.
-        on_frame: Called in the event loop with each frame, in order.
+        on_frame: Called in the event loop with each frame, in order for each flow.
         impair: What to do to UDP on purpose.
         numbers: Where frame numbers come from, shared when there are several vantage points; else from 1.
 
@@ -143,6 +148,13 @@ class Relay:
             f"the relay saw no UDP for {REFUSED_S:.0f} s after each of {refusals} refusals, which the kernel repeated"
         )
 
+    def tell_all(self) -> None:
+        """Leave nothing out of what is told of connections to come; that is slower."""
+        for tcp in self._tcp:
+            tcp.tell_all()
+        for udp in self._udp:
+            udp.tell_all()
+
     async def start(self) -> None:
         """Resolve the target, once, and listen.
 
@@ -161,9 +173,10 @@ class Relay:
             self._tcp.append(TcpForwarder(tcp, targets, self._emit))
             self._udp.append(UdpForwarder(udp, targets, self._emit, self._impairment))
 
-    def _emit(self, packet: bytes, time_ns: int | None = None) -> None:
+    def _emit(self, packet: bytes, time_ns: int | None = None, missing: int = 0) -> None:
         moment = time.time_ns() if time_ns is None else time_ns
-        self._on_frame(Frame(next(self._numbers), moment, LINKTYPE_RAW, packet, len(packet), f"relay:{self.port}"))
+        length = len(packet) + missing
+        self._on_frame(Frame(next(self._numbers), moment, LINKTYPE_RAW, packet, length, f"relay:{self.port}"))
 
     async def close(self) -> None:
         """Stop listening, and end every connection."""

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import functools
 import random
 import socket
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from h3probe.vantage import synthesis
-from h3probe.vantage.synthesis import ACK, FIN, PSH, RST, SYN, Segment
+from h3probe.vantage.relay_splice import BREATHER, Passing, open_pipe, readable
+from h3probe.vantage.synthesis import ACK, FIN, MAX_SEGMENT, PSH, RST, SYN, Segment
 from h3probe.vantage.targets import endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from h3probe.events import Endpoint
+    from h3probe.vantage.relay_splice import Pipe
     from h3probe.vantage.targets import Targets
 
 _CHUNK = 60_000
 """Bytes read at once, and told as one segment; below `synthesis.MAX_SEGMENT`."""
 
+_READ_BYTES = 256 * 1024
+"""What a direction of a TLS connection carries before its bytes are no longer looked at: `track.tcp.STREAM_LIMIT` is
+half of it, so that nothing behind it would be read anyway."""
+
+_TLS_HANDSHAKE = 0x16
+_MAX_PIPES = 64
+_NO_SPLICE = {errno.EINVAL, errno.ENOSYS, errno.EPERM}
 _MAX_CONNECTIONS = 384
 _ACCEPT_BATCH = 64
 _ACCEPT_PAUSE_S = 0.5
@@ -36,10 +45,22 @@ class _ResetError(Exception):
         self.by_client = by_client
 
 
-class TcpTrace:
-    """Tells one connection as the segments it would have taken without losses or options."""
+class Emit(Protocol):
+    """Takes a packet."""
 
-    def __init__(self, client: Endpoint, server: Endpoint, emit: Callable[[bytes], None]) -> None:
+    def __call__(self, packet: bytes, time_ns: int | None = None, missing: int = 0, /) -> None:
+        """Take a packet, when it passed (None for now), and how many of its bytes are not at hand."""
+
+
+class TcpTrace:
+    """Tells one connection as the segments it would have taken without losses or options.
+
+    Attributes:
+        is_tls: Whether the client's first byte begins a TLS handshake; None before it.
+    """
+
+    def __init__(self, client: Endpoint, server: Endpoint, emit: Emit) -> None:
+        self.is_tls: bool | None = None
         self._client, self._server, self._emit = client, server, emit
         self._client_next = random.getrandbits(32)
         self._server_next = random.getrandbits(32)
@@ -62,8 +83,17 @@ class TcpTrace:
 
     def data(self, payload: bytes, *, by_client: bool) -> None:
         """One side sends."""
+        if by_client and self.is_tls is None:
+            self.is_tls = payload[0] == _TLS_HANDSHAKE
         self._send(by_client=by_client, flags=PSH | ACK, payload=payload)
         self._advance(len(payload), by_client=by_client)
+
+    def passed(self, count: int, time_ns: int, *, by_client: bool) -> None:
+        """One side has sent bytes that are not at hand: told are the latest, as many as one segment holds."""
+        missing = min(count, MAX_SEGMENT)
+        self._advance(count - missing, by_client=by_client)
+        self._send(by_client=by_client, flags=PSH | ACK, missing=missing, time_ns=time_ns)
+        self._advance(missing, by_client=by_client)
 
     def fin(self, *, by_client: bool) -> None:
         """One side will send no more, and the other one acknowledges it."""
@@ -81,10 +111,12 @@ class TcpTrace:
         else:
             self._server_next += count
 
-    def _send(self, *, by_client: bool, flags: int, payload: bytes = b"") -> None:
+    def _send(
+        self, *, by_client: bool, flags: int, payload: bytes = b"", missing: int = 0, time_ns: int | None = None
+    ) -> None:
         source, destination = (self._client, self._server) if by_client else (self._server, self._client)
         numbers = (self._client_next, self._server_next) if by_client else (self._server_next, self._client_next)
-        self._emit(synthesis.tcp(source, destination, Segment(flags, *numbers, payload)))
+        self._emit(synthesis.tcp(source, destination, Segment(flags, *numbers, payload, missing)), time_ns, missing)
 
 
 class TcpForwarder:
@@ -94,16 +126,21 @@ class TcpForwarder:
         self,
         listener: socket.socket,
         targets: Targets,
-        emit: Callable[[bytes], None],
+        emit: Emit,
         *,
         limit: int = _MAX_CONNECTIONS,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._listener, self._targets, self._emit = listener, targets, emit
         self._limit = limit
+        self._pipes, self._max_pipes = 0, _MAX_PIPES
         self._tasks: set[asyncio.Task[None]] = set()
         self._resume: asyncio.TimerHandle | None = None
         self._accepting()
+
+    def tell_all(self) -> None:
+        """Copy everything, and tell it with its bytes."""
+        self._max_pipes = 0
 
     def _accepting(self) -> None:
         self._resume = None
@@ -188,21 +225,71 @@ class TcpForwarder:
 
     async def _pump(self, source: socket.socket, sink: socket.socket, trace: TcpTrace, *, by_client: bool) -> None:
         """Forward one direction to its end; waiting for the sink is what holds the source back."""
+        while (pipe := await self._copy(source, sink, trace, by_client=by_client)) is not None:
+            passing = Passing(self._loop, functools.partial(trace.passed, by_client=by_client))
+            self._pipes += 1
+            try:
+                if await self._splice(pipe, source, sink, passing, by_client=by_client):
+                    break
+            finally:
+                self._pipes -= 1
+                pipe.close()
+                passing.close()
+        trace.fin(by_client=by_client)
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+    async def _copy(
+        self, source: socket.socket, sink: socket.socket, trace: TcpTrace, *, by_client: bool
+    ) -> Pipe | None:
+        """Forward what is looked at; give a pipe for what follows, of which nothing is, or None at the end."""
+        copied = 0
         while True:
+            if copied >= _READ_BYTES and trace.is_tls and self._pipes < self._max_pipes:
+                pipe = open_pipe()
+                if pipe is not None:
+                    return pipe
             try:
                 data = await self._loop.sock_recv(source, _CHUNK)
             except OSError as error:
                 raise _ResetError(by_client=by_client) from error
             if not data:
-                break
+                return None
+            copied += len(data)
             trace.data(data, by_client=by_client)
             try:
                 await self._loop.sock_sendall(sink, data)
             except OSError as error:
                 raise _ResetError(by_client=not by_client) from error
-        trace.fin(by_client=by_client)
-        with contextlib.suppress(OSError):
-            sink.shutdown(socket.SHUT_WR)
+
+    async def _splice(
+        self, pipe: Pipe, source: socket.socket, sink: socket.socket, passing: Passing, *, by_client: bool
+    ) -> bool:
+        """Forward through a pipe; return whether that was to the end, and not that these sockets cannot do it."""
+        since_others = 0
+        while True:
+            try:
+                count = pipe.fill(source)
+            except BlockingIOError:
+                await readable(source)
+                since_others = 0
+                continue
+            except OSError as error:
+                if error.errno in _NO_SPLICE:
+                    self._max_pipes = 0
+                    return False
+                raise _ResetError(by_client=by_client) from error
+            if not count:
+                return True
+            passing.passed(count)
+            try:
+                await pipe.empty(sink, count)
+            except OSError as error:
+                raise _ResetError(by_client=not by_client) from error
+            since_others += count
+            if since_others >= BREATHER:
+                since_others = 0
+                await asyncio.sleep(0)
 
     async def close(self) -> None:
         """Stop accepting, and end every connection."""

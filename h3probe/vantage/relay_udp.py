@@ -1,31 +1,35 @@
-"""The UDP half of the relay: datagrams forwarded one by one, without a task for any of them."""
+"""The UDP half of the relay: datagrams forwarded without a task for any of them.
+
+Once a target has answered a client they go in batches (see `datagrams`), and not all are told (see `relay_samples`);
+one by one, and told each, where they are impaired on purpose.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import random
 import socket
-import sys
 import time
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from h3probe.vantage import synthesis
+from h3probe.vantage import datagrams, synthesis
+from h3probe.vantage.relay_samples import Samples
 from h3probe.vantage.targets import endpoint, local_endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from h3probe.events import Endpoint
+    from h3probe.vantage.datagrams import Datagram
     from h3probe.vantage.targets import SocketAddress, Targets
 
 _BATCH = 64
-_MAX_DATAGRAM = 65535
 _MAX_CLIENTS = 256
 _MAX_DELAYED = 16_384
-_BUFFER = 4 * 1024 * 1024
 _KEPT_UNANSWERED = 4
 _IDLE_S = 60.0
 _SWEEP_S = 10.0
@@ -52,6 +56,11 @@ class Impairment:
     loss: float = 0.0
     seed: int | None = None
 
+    @property
+    def is_none(self) -> bool:
+        """Whether datagrams pass as they come."""
+        return not (self.drop_udp or self.refuse_udp or self.delay_quic_s > 0 or self.loss > 0)
+
 
 @dataclass(slots=True)
 class _Client:
@@ -61,24 +70,26 @@ class _Client:
         address: For the socket module.
         remote: The same as it stands on the wire.
         local: The relay's own address towards the client.
+        samples: What of its flow is told; None where all is.
         untried: Indexes of target addresses still to be tried.
         upstream: Connected to the target; None before the first datagram that is passed on.
         target: The index of the address it is connected to.
         answered: Whether the target ever answered.
         unanswered: The first datagrams, kept for another address of the target until it answers.
-        last_packet: The client's last datagram as a packet, for a refusal to quote.
+        latest: The client's last datagram, for a refusal to quote.
         used: When it was last used, on the loop's clock.
     """
 
     address: SocketAddress
     remote: Endpoint
     local: Endpoint
+    samples: Samples | None
     untried: list[int]
     upstream: socket.socket | None = None
     target: int = 0
     answered: bool = False
     unanswered: list[bytes] = field(default_factory=list)
-    last_packet: bytes = b""
+    latest: Datagram = b""
     used: float = 0.0
 
 
@@ -119,10 +130,16 @@ class UdpForwarder:
         self._family = listener.family
         self._listener: socket.socket | None = None
         self.undelivered = 0
+        self._tells_all = False
+        self._receiver = datagrams.receiver()
         self._listen(listener)
 
+    def tell_all(self) -> None:
+        """Tell every datagram of clients to come."""
+        self._tells_all = True
+
     def _listen(self, listener: socket.socket) -> None:
-        _enlarge_buffers(listener)
+        datagrams.prepare(listener)
         self._listener = listener
         self._loop.add_reader(listener, self._from_clients, listener)
 
@@ -131,44 +148,71 @@ class UdpForwarder:
             if listener is not self._listener:  # closed by a refusal
                 return
             try:
-                data, address = listener.recvfrom(_MAX_DATAGRAM)
+                received, address = datagrams.receive(listener)
             except BlockingIOError:
                 return
             except OSError:  # Windows reports here that an answer was refused
                 continue
-            self._from_client(listener, data, address)
+            moment = time.time_ns()
+            client = self._client(listener, address)
+            if client.answered and self._impairment.is_none:
+                self._all_from_client(client, received, moment)
+                continue
+            for index, data in enumerate(received):
+                if listener is not self._listener:
+                    self._refuse_all(client.remote, client.local, received[index:])
+                    break
+                self._from_client(client, bytes(data), moment)
 
-    def _from_client(self, listener: socket.socket, data: bytes, address: SocketAddress) -> None:
-        moment = time.time_ns()
+    def _client(self, listener: socket.socket, address: SocketAddress) -> _Client:
         client = self._clients.get(address)
         if client is None:
-            local = local_endpoint(listener, address)
-            client = self._clients[address] = _Client(address, endpoint(address), local, self._targets.order())
+            remote, local = endpoint(address), local_endpoint(listener, address)
+            client = self._clients[address] = _Client(address, remote, local, None, self._targets.order())
+            if self._impairment.is_none and not self._tells_all:
+                client.samples = Samples(self._loop, functools.partial(self._tell, client))
             if len(self._clients) > self._limit:
                 self._forget(next(iter(self._clients.values())))
         else:
             self._clients.move_to_end(address)
         client.used = self._loop.time()
-        client.last_packet = synthesis.udp(client.remote, client.local, data)
-        self._emit(client.last_packet, moment)
+        return client
+
+    def _tell(self, client: _Client, data: bytes, moment: int, by_client: bool) -> None:  # noqa: FBT001 - a callback
+        ends = (client.remote, client.local) if by_client else (client.local, client.remote)
+        self._emit(synthesis.udp(*ends, data), moment)
+
+    def _saw(self, client: _Client, passed: Sequence[Datagram], moment: int, *, by_client: bool) -> None:
+        if client.samples is not None:
+            client.samples.saw(passed, moment, by_client=by_client)
+            return
+        for data in passed:
+            self._tell(client, bytes(data), moment, by_client)
+
+    def _all_from_client(self, client: _Client, received: Sequence[Datagram], moment: int) -> None:
+        client.latest = received[-1]
+        self._saw(client, received, moment, by_client=True)
+        self._pass_on(client, received)
+
+    def _from_client(self, client: _Client, data: bytes, moment: int) -> None:
+        client.latest = data
+        self._saw(client, [data], moment, by_client=True)
         if self._impairment.refuse_udp:
             self._refuse(client)
         elif not self._impairment.drop_udp and not self._is_lost(self._luck_there):
             if not client.answered and len(client.unanswered) < _KEPT_UNANSWERED:
                 client.unanswered.append(data)
-            self._pass_on(client, data)
+            self._pass_on(client, [data])
 
-    def _pass_on(self, client: _Client, data: bytes) -> None:
+    def _pass_on(self, client: _Client, received: Sequence[Datagram]) -> None:
         upstream = client.upstream or self._connect(client)
         if upstream is None:
-            self.undelivered += 1
+            self.undelivered += len(received)
             return
         try:
-            upstream.send(data)
+            self.undelivered += len(received) - len(datagrams.send(upstream, received))
         except ConnectionRefusedError:
             self._refused(client)
-        except OSError:  # a full queue, a datagram longer than the path carries, no route any more
-            self.undelivered += 1
 
     def _connect(self, client: _Client) -> socket.socket | None:
         """Open a socket to the next address of the target that there is a route to; None after the last."""
@@ -199,17 +243,16 @@ class UdpForwarder:
                 self._forget(oldest)
                 continue
             upstream.setblocking(False)
-            _enlarge_buffers(upstream)
-            _dont_fragment(upstream)
+            datagrams.prepare(upstream)
+            datagrams.dont_fragment(upstream)
             return upstream
         return None
 
     def _from_target(self, client: _Client, upstream: socket.socket) -> None:
-        for _ in range(_BATCH):
-            if client.upstream is not upstream:
-                return
+        room = _BATCH
+        while room > 0 and client.upstream is upstream:
             try:
-                data = upstream.recv(_MAX_DATAGRAM)
+                received = self._receiver.receive(upstream)
             except BlockingIOError:
                 return
             except ConnectionRefusedError:
@@ -217,35 +260,41 @@ class UdpForwarder:
                 return
             except OSError:  # another ICMP error about the target; what is unreachable now may come back
                 return
-            self._from_target_one(client, data)
+            room -= len(received)
+            self._used(client)
+            if self._impairment.is_none:
+                self._answer(client, received)
+            else:
+                for data in received:
+                    self._from_target_one(client, bytes(data))
 
-    def _from_target_one(self, client: _Client, data: bytes) -> None:
+    def _used(self, client: _Client) -> None:
+        """The target has answered a client."""
         client.used = self._loop.time()
         if client.address in self._clients:
             self._clients.move_to_end(client.address)
         if not client.answered:
             client.answered, self._targets.preferred = True, client.target
             client.unanswered.clear()
+
+    def _from_target_one(self, client: _Client, data: bytes) -> None:
         if self._is_lost(self._luck_back):
             return
         if self._impairment.delay_quic_s <= 0:
-            self._answer(client, data)
+            self._answer(client, [data])
         elif len(self._delayed) < _MAX_DELAYED:
             self._delayed.append((client.used + self._impairment.delay_quic_s, client, data))
             self._wait_for_delayed()
         else:
             self.undelivered += 1
 
-    def _answer(self, client: _Client, data: bytes) -> None:
+    def _answer(self, client: _Client, answers: Sequence[Datagram]) -> None:
         if self._listener is None:
             return
         moment = time.time_ns()
-        try:
-            self._listener.sendto(data, client.address)
-        except OSError:
-            self.undelivered += 1
-        else:
-            self._emit(synthesis.udp(client.local, client.remote, data), moment)
+        sent = datagrams.send(self._listener, answers, client.address)
+        self.undelivered += len(answers) - len(sent)
+        self._saw(client, sent, moment, by_client=False)
 
     def _wait_for_delayed(self) -> None:
         if self._delayed and self._delay_timer is None:
@@ -255,7 +304,7 @@ class UdpForwarder:
         self._delay_timer = None
         while self._delayed and self._delayed[0][0] <= self._loop.time():
             _, client, data = self._delayed.popleft()
-            self._answer(client, data)
+            self._answer(client, [data])
         self._wait_for_delayed()
 
     def _is_lost(self, luck: random.Random) -> bool:
@@ -268,14 +317,15 @@ class UdpForwarder:
             upstream = self._connect(client)
             for data in list(client.unanswered):
                 if client.upstream is upstream is not None:  # it may refuse at once, too
-                    self._pass_on(client, data)
+                    self._pass_on(client, [data])
             if upstream is not None:
                 return
         self._refuse(client)
 
     def _refuse(self, client: _Client) -> None:
-        self._emit(synthesis.port_unreachable(client.local, client.remote, client.last_packet), time.time_ns())
-        self._forget(client)
+        self._forget(client)  # what was held back of its flow is told before its refusal
+        refused = synthesis.udp(client.remote, client.local, bytes(client.latest))
+        self._emit(synthesis.port_unreachable(client.local, client.remote, refused), time.time_ns())
         listener, self._listener = self._listener, None
         if listener is None:
             return
@@ -289,11 +339,14 @@ class UdpForwarder:
         """What came in before the port was closed would otherwise vanish untold."""
         for _ in range(_BATCH):
             try:
-                data, address = listener.recvfrom(_MAX_DATAGRAM)
+                received, address = datagrams.receive(listener)
             except OSError:
                 return
-            remote, local = endpoint(address), local_endpoint(listener, address)
-            packet = synthesis.udp(remote, local, data)
+            self._refuse_all(endpoint(address), local_endpoint(listener, address), received)
+
+    def _refuse_all(self, remote: Endpoint, local: Endpoint, received: Sequence[Datagram]) -> None:
+        for data in received:
+            packet = synthesis.udp(remote, local, bytes(data))
             self._emit(packet, time.time_ns())
             self._emit(synthesis.port_unreachable(local, remote, packet), time.time_ns())
 
@@ -322,6 +375,8 @@ class UdpForwarder:
     def _forget(self, client: _Client) -> None:
         self._disconnect(client)
         self._clients.pop(client.address, None)
+        if client.samples is not None:
+            client.samples.close()
 
     def _disconnect(self, client: _Client) -> None:
         if client.upstream is not None:
@@ -340,15 +395,3 @@ class UdpForwarder:
             self._loop.remove_reader(self._listener)
             self._listener.close()
             self._listener = None
-
-
-def _enlarge_buffers(udp: socket.socket) -> None:
-    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-        udp.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
-
-
-def _dont_fragment(udp: socket.socket) -> None:
-    if sys.platform == "linux":
-        from h3probe.vantage import linux  # noqa: PLC0415 - Linux only
-
-        linux.dont_fragment(udp)

@@ -49,13 +49,16 @@ class Segment:
         flags: A sum of FIN, SYN, RST, PSH and ACK.
         sequence: Taken modulo 2**32.
         acknowledgment: The same; written as 0 where there is no ACK.
-        payload: At most `MAX_SEGMENT` bytes.
+        payload: At most `MAX_SEGMENT` bytes, together with the missing ones.
+        missing: How many bytes were on the wire behind the payload, and are not at hand: the packet that is made ends
+            before them, as one that a snap length cut, and its checksum takes them for zeros.
     """
 
     flags: int
     sequence: int
     acknowledgment: int
     payload: bytes = b""
+    missing: int = 0
 
 
 def tcp(source: Endpoint, destination: Endpoint, segment: Segment) -> bytes:
@@ -73,8 +76,9 @@ def tcp(source: Endpoint, destination: Endpoint, segment: Segment) -> bytes:
         0,
     )
     content = header + segment.payload
-    total = checksum(_pseudo_header(source, destination, _TCP, len(content)) + content)
-    return _ip(source, destination, _TCP, content[:16] + struct.pack("!H", total) + content[18:])
+    total = checksum(_pseudo_header(source, destination, _TCP, len(content) + segment.missing) + content)
+    content = content[:16] + struct.pack("!H", total) + content[18:]
+    return _ip(source, destination, _TCP, content, missing=segment.missing)
 
 
 def port_unreachable(sender: Endpoint, receiver: Endpoint, refused: bytes) -> bytes:
@@ -107,10 +111,11 @@ def _pseudo_header(source: Endpoint, destination: Endpoint, protocol: int, lengt
     return source.host + destination.host + struct.pack("!II", length, protocol)
 
 
-def _ip(source: Endpoint, destination: Endpoint, protocol: int, payload: bytes) -> bytes:
+def _ip(source: Endpoint, destination: Endpoint, protocol: int, payload: bytes, *, missing: int = 0) -> bytes:
+    length = len(payload) + missing
     if len(source.host) == 16:
-        return struct.pack("!IHBB", 6 << 28, len(payload), protocol, _TTL) + source.host + destination.host + payload
+        return struct.pack("!IHBB", 6 << 28, length, protocol, _TTL) + source.host + destination.host + payload
     # Don't fragment is set, so an identification of 0 is right (RFC 6864, 4.1).
-    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0x4000, _TTL, protocol, 0)
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0x4000, _TTL, protocol, 0)
     header += source.host + destination.host
     return header[:10] + struct.pack("!H", checksum(header)) + header[12:] + payload

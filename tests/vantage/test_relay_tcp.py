@@ -52,7 +52,7 @@ def ends(writer: asyncio.StreamWriter) -> tuple[Endpoint, Endpoint]:
 def test_mebibyte_there_and_back() -> None:
     """1 MiB passes untouched in both directions at once, and the frames tell the same bytes without a gap."""
     frames: list[Frame] = []
-    payload = os.urandom(1 << 20)
+    payload = b"no TLS" + os.urandom(1 << 20)
     sides: list[Endpoint] = []
 
     async def body() -> None:
@@ -348,7 +348,7 @@ def test_numbers_wrap() -> None:
     """Sequence numbers go on from zero after their largest value."""
     packets: list[bytes] = []
     client, server = Endpoint(LOOPBACK, 1), Endpoint(LOOPBACK, 2)
-    trace = TcpTrace(client, server, packets.append)
+    trace = TcpTrace(client, server, lambda packet, *_: packets.append(packet))
     trace._client_next = 2**32 - 2
     trace.syn()
     trace.accepted()

@@ -4,12 +4,25 @@ import asyncio
 import contextlib
 import os
 import socket
+import sys
 
 import pytest
 
 from h3probe.events import Endpoint, Frame
+from h3probe.track.tracker import Tracker
 from h3probe.vantage.relay import Relay, RelaySpec
 from h3probe.vantage.relay_udp import Impairment
+from tests.track.builders import (
+    CLIENT_ID,
+    SERVER_ID,
+    answer,
+    client_handshake,
+    client_hello,
+    initial,
+    server_handshake,
+    server_hello,
+    short,
+)
 from tests.vantage.relay_frames import Told, told, until
 from tests.vantage.test_relay import run
 
@@ -127,6 +140,91 @@ def test_burst() -> None:
         echo.transport.close()
 
     run(body())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="trains are Linux's")
+def test_trains() -> None:
+    """Datagrams that the kernel joins pass as the same datagrams both ways, the shorter last one too, and are told."""
+    frames: list[Frame] = []
+    rounds = [[os.urandom(1200) for _ in range(20)] + [os.urandom(77)] for _ in range(10)]
+    for train in rounds:
+        train[:] = [b"\x00" + datagram for datagram in train]
+
+    async def body() -> None:
+        echo = await echo_server()
+        async with Relay(RelaySpec(None, 0, "127.0.0.1", echo.port), frames.append) as relay:
+            with client_of(relay) as client:
+                for train in rounds:
+                    size = len(train[0]).to_bytes(2, sys.byteorder)
+                    client.sendmsg(train, [(socket.IPPROTO_UDP, 103, size)])
+                    assert [await receive(client) for _ in train] == train
+            assert echo.received == [datagram for train in rounds for datagram in train]
+            assert relay.undelivered == 0
+        echo.transport.close()
+
+    run(body())
+    segments = [told(frame) for frame in frames]
+    for source in {segment.source for segment in segments}:
+        assert [segment.payload for segment in segments if segment.source == source] == [
+            datagram for train in rounds for datagram in train
+        ]
+
+
+class Quic(asyncio.DatagramProtocol):
+    """Answers as a QUIC server's packets look: a handshake, and many packets for each of the client's."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        assert isinstance(transport, asyncio.DatagramTransport)
+        self.transport = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        """Answer."""
+        if data[0] & 0xF0 == 0xC0:
+            self.transport.sendto(answer(server_hello()) + server_handshake(), addr)
+        elif data[0] & 0x80 == 0:
+            for _ in range(3):
+                self.transport.sendto(short(CLIENT_ID, 1200), addr)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_established_flow_is_told_in_samples(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    """Of a QUIC flow with thousands of packets few are told, or all on demand; either tells the tracker the same."""
+    monkeypatch.setattr("h3probe.vantage.relay_samples.TELL_S", 60)
+    frames: list[Frame] = []
+    rounds = 1000
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_datagram_endpoint(Quic, local_addr=("127.0.0.1", 0))
+        port = transport.get_extra_info("sockname")[1]
+        async with Relay(RelaySpec("127.0.0.1", 0, "127.0.0.1", port), frames.append) as relay:
+            if whole:
+                relay.tell_all()
+            with client_of(relay) as client:
+                client.send(initial(client_hello()))
+                await receive(client)
+                client.send(client_handshake())
+                for _ in range(rounds):
+                    client.send(short(SERVER_ID))
+                    for _ in range(3):
+                        assert await receive(client) == short(CLIENT_ID, 1200)
+        transport.close()
+
+    run(body())
+    tracker = Tracker()
+    for frame in frames:
+        tracker.feed(frame)
+    (connection,) = tracker.take().opened
+    assert connection.transport == "quic"
+    assert (connection.outcome(tracker.clock.now_ns), connection.talked) == ("established", True)
+    assert (connection.server_largest, connection.client_largest) == (1200, 1200)
+    assert connection.last == (frames[-1].number, frames[-1].time_ns)
+    if whole:
+        assert len(frames) == 3 + 4 * rounds
+    else:
+        assert len(frames) < rounds
+    assert [frame.time_ns for frame in frames] == sorted(frame.time_ns for frame in frames)
 
 
 def test_each_client_has_its_own_socket() -> None:

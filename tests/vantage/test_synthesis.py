@@ -52,6 +52,15 @@ def test_udp(ends: tuple[Endpoint, Endpoint]) -> None:
 
 
 @BOTH
+def test_tcp_cut(ends: tuple[Endpoint, Endpoint]) -> None:
+    """A segment whose payload is not at hand has the lengths of the whole one, and the checksum of zeros."""
+    packet = synthesis.tcp(*ends, Segment(PSH | ACK, 5, 7, missing=1000))
+    _, content = transport(packet + bytes(1000))
+    assert content[20:] == bytes(1000)
+    assert packet + bytes(1000) == synthesis.tcp(*ends, Segment(PSH | ACK, 5, 7, bytes(1000)))
+
+
+@BOTH
 def test_tcp(ends: tuple[Endpoint, Endpoint]) -> None:
     """A segment has its ports, numbers, flags and payload, and a right checksum."""
     protocol, content = transport(synthesis.tcp(*ends, Segment(PSH | ACK, 2**32 + 5, 7, b"payload")))
