@@ -73,7 +73,12 @@ def test_second_signal_ends_at_once(tmp_path: Path) -> None:
 def test_interrupt_from_elsewhere_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A SIGINT that no terminal sent to the whole group reaches the command."""
     monkeypatch.setattr("h3probe.vantage.command._terminal_has_sent_it", lambda: False)
-    command = Command(writing(SLEEP, tmp_path / "out"))
+    # Shells start what runs in the background with SIGINT ignored, and children inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        command = Command(writing(SLEEP, tmp_path / "out"))
+    finally:
+        signal.signal(signal.SIGINT, before)
     wait_until_up(tmp_path / "out")
     command.forward(signal.SIGINT)
     assert command.wait() in {1, 128 + signal.SIGINT}  # Python turns it into KeyboardInterrupt
