@@ -111,7 +111,7 @@ def test_port_is_free_again_after_closing() -> None:
 def test_port_in_use(kind: socket.SocketKind) -> None:
     """A port that is taken, for TCP or for UDP alone, is one line that says what to do; nothing stays open."""
 
-    async def body() -> None:
+    async def body() -> bool:
         with socket.socket(socket.AF_INET, kind) as taken:
             taken.bind(("127.0.0.1", 0))
             if kind == socket.SOCK_STREAM:
@@ -119,10 +119,12 @@ def test_port_in_use(kind: socket.SocketKind) -> None:
             port = taken.getsockname()[1]
             with pytest.raises(UserError, match=rf"port {port} is in use here: give another one"):
                 await Relay(RelaySpec(None, port, "localhost", 9), lambda _: None).start()
-        async with Relay(RelaySpec(None, port, "localhost", 9), lambda _: None) as relay:
-            assert relay.port == port
+        with contextlib.suppress(UserError):  # somebody else may have taken the other protocol's port meanwhile
+            async with Relay(RelaySpec(None, port, "localhost", 9), lambda _: None) as relay:
+                return relay.port == port
+        return False
 
-    run(body())
+    assert any(run(body()) for _ in range(5))
 
 
 def test_target_without_an_address() -> None:
