@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from h3probe.events import Frame
 
 
-def run(test: Coroutine[object, object, None]) -> None:
+def run[T](test: Coroutine[object, object, T]) -> T:
     """Run a test in an event loop, within a minute."""
-    asyncio.run(asyncio.wait_for(test, 60))
+    return asyncio.run(asyncio.wait_for(test, 60))
 
 
 @pytest.mark.parametrize(
