@@ -116,7 +116,7 @@ def test_port_in_use(kind: socket.SocketKind) -> None:
             taken.bind(("127.0.0.1", 0))
             if kind == socket.SOCK_STREAM:
                 taken.listen()
-            port = taken.getsockname()[1]
+            port: int = taken.getsockname()[1]
             with pytest.raises(UserError, match=rf"port {port} is in use here: give another one"):
                 await Relay(RelaySpec(None, port, "localhost", 9), lambda _: None).start()
         with contextlib.suppress(UserError):  # somebody else may have taken the other protocol's port meanwhile
