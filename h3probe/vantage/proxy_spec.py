@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from h3probe.errors import UserError
 from h3probe.vantage.mitm.settings import Upstream
+from h3probe.vantage.targets import split_host_and_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +83,7 @@ def parse_proxy(text: str) -> Listen:
         UserError: It is anything else.
     """
     try:
-        host, port = _host_and_port(text, lowest=0)
+        host, port = split_host_and_port(text, lowest=0, barred="=")
     except ValueError as error:
         raise UserError(f"--proxy {text!r}: {error}; write [HOST:]PORT, as 8899") from None
     return Listen(port, host)
@@ -97,8 +98,8 @@ def parse_reverse(text: str) -> Reverse:
     hint = "write [HOST:]PORT=HOST:PORT, as 8443=example.org:443"
     listen, _, target = text.partition("=")
     try:
-        host, port = _host_and_port(listen, lowest=0)
-        target_host, target_port = _host_and_port(target, lowest=1)
+        host, port = split_host_and_port(listen, lowest=0, barred="=")
+        target_host, target_port = split_host_and_port(target, lowest=1, barred="=")
     except ValueError as error:
         raise UserError(f"--reverse {text!r}: {error}; {hint}") from None
     if target_host is None:
@@ -137,16 +138,3 @@ def _basic(user: str, password: str) -> str:
     if ":" in user:
         raise UserError("--upstream: a user's name has no colon in it (RFC 7617)")
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode("ascii")
-
-
-def _host_and_port(text: str, *, lowest: int) -> tuple[str | None, int]:
-    host, colon, port = text.rpartition(":")
-    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and lowest <= int(port) <= 65535):
-        raise ValueError(f"{port!r} is no port")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"{host!r} is no host (an IPv6 address stands in brackets)")
-    if colon and (not host or any(character in "[]/@=" or character.isspace() for character in host)):
-        raise ValueError(f"{host!r} is no host")
-    return host or None, int(port)

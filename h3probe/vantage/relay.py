@@ -35,7 +35,7 @@ from h3probe.events import Endpoint, Frame
 from h3probe.vantage.relay_tcp import TcpForwarder
 from h3probe.vantage.relay_udp import REFUSED_S, Impairment, UdpForwarder
 from h3probe.vantage.synthesis import LINKTYPE_RAW
-from h3probe.vantage.targets import Targets, endpoint
+from h3probe.vantage.targets import Targets, endpoint, split_host_and_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,26 +72,13 @@ def parse_relay(text: str) -> RelaySpec:
     """
     listen, _, target = text.partition("=")
     try:
-        host, port = _host_and_port(listen, lowest=0)
-        target_host, target_port = _host_and_port(target, lowest=1)
+        host, port = split_host_and_port(listen, lowest=0)
+        target_host, target_port = split_host_and_port(target, lowest=1)
     except ValueError as error:
         raise UserError(f"--relay {text!r}: {error}; write [HOST:]PORT=HOST:PORT, as {_EXAMPLE}") from None
     if target_host is None:
         raise UserError(f"--relay {text!r}: the target has no host; write [HOST:]PORT=HOST:PORT, as {_EXAMPLE}")
     return RelaySpec(host, port, target_host, target_port)
-
-
-def _host_and_port(text: str, *, lowest: int) -> tuple[str | None, int]:
-    host, colon, port = text.rpartition(":")
-    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and lowest <= int(port) <= 65535):
-        raise ValueError(f"{port!r} is no port")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"{host!r} is no host (an IPv6 address stands in brackets)")
-    if colon and (not host or any(character in "[]/@" or character.isspace() for character in host)):
-        raise ValueError(f"{host!r} is no host")
-    return host or None, int(port)
 
 
 class Relay:

@@ -47,3 +47,26 @@ def local_endpoint(listener: socket.socket, client: SocketAddress) -> Endpoint:
         except OSError:
             return own
         return Endpoint(endpoint(question.getsockname()).host, own.port)
+
+
+def split_host_and_port(text: str, *, lowest: int, barred: str = "") -> tuple[str | None, int]:
+    """Read `[HOST:]PORT` of a command line, an IPv6 address in brackets.
+
+    Args:
+        text: As given.
+        lowest: The lowest port that makes sense.
+        barred: Characters that no host has, beside those that never are in one.
+
+    Raises:
+        ValueError: It is anything else; its text says what.
+    """
+    host, colon, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5 and lowest <= int(port) <= 65535):
+        raise ValueError(f"{port!r} is no port")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{host!r} is no host (an IPv6 address stands in brackets)")
+    if colon and (not host or any(character in "[]/@" + barred or character.isspace() for character in host)):
+        raise ValueError(f"{host!r} is no host")
+    return host or None, int(port)

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from h3probe.events import Endpoint
-from h3probe.vantage.targets import Targets, endpoint, local_endpoint
+from h3probe.vantage.targets import Targets, endpoint, local_endpoint, split_host_and_port
 
 
 def test_preferred_address_comes_first() -> None:
@@ -43,3 +43,13 @@ def test_local_endpoint_of_a_bound_socket() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", 0))
         assert local_endpoint(listener, ("127.0.0.9", 9)) == endpoint(listener.getsockname())
+
+
+def test_a_host_and_a_port() -> None:
+    """The host may be missing, an IPv6 address has brackets, and what else no host has in it is the caller's choice."""
+    assert split_host_and_port("443", lowest=1) == (None, 443)
+    assert split_host_and_port("[::1]:443", lowest=1) == ("::1", 443)
+    assert split_host_and_port("a=b:443", lowest=1) == ("a=b", 443)
+    for text, barred in (("0", ""), ("::1:443", ""), ("a@b:443", ""), (":443", ""), ("a=b:443", "=")):
+        with pytest.raises(ValueError, match="is no"):
+            split_host_and_port(text, lowest=1, barred=barred)
