@@ -17,6 +17,10 @@ MIDDLE_INTERFACE: Final = "client"
 TAP: Final = "tap0"
 """The uplink's interface, in M."""
 
+CLIENT_MAC: Final = "02:68:33:00:00:02"
+MIDDLE_MAC: Final = "02:68:33:00:00:01"
+"""Locally administered, and known to both ends, so that neither has to ask."""
+
 DNS_FILTER_PORT: Final = 53053
 """Where C's DNS queries arrive in M, on `Addresses.middle`, when HTTPS records are to be stripped."""
 INTERCEPT_PORT: Final = 53080

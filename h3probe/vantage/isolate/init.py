@@ -151,19 +151,19 @@ class Init:
         _step("mount", lambda: _mount("tmpfs", staging, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755"))
         os.close(os.open(f"{staging}/middle", os.O_CREAT, 0o444))
         _step("mount", lambda: _mount("/proc/self/ns/net", f"{staging}/middle", None, _MS_BIND))
-        os.close(uplink_may_start)
         for path, value in plan["middle_settings"]:
             _set(path, value)
+        os.close(uplink_may_start)
         rules = [
             _start(plan["nft"], plan["client_rules"], self._in_client),
             _start(plan["nft"], plan["middle_rules"]),
         ]
         settings = plan["client_settings"]
         _finish("links", _start(plan["ip"], plan["client_links"], lambda: self._in_client(settings)))
-        _finish("links", _start(plan["ip"], plan["middle_links"]))
         for each in rules:
             _finish("rules", each)
         self._wait_for_uplink()
+        _finish("links", _start(plan["ip"], plan["middle_links"]))
         self._shape()
         self._replace_files()
         return [packets.detach(), middle, user]

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _STAGING = ("/mnt", "/srv", "/media", "/opt", "/tmp", "/run")  # noqa: S108 - covered for a moment, in a namespace of its own
 _IPV4, _IPV6 = "/proc/self/net/route", "/proc/self/net/ipv6_route"
 
+# Nobody else could have the same address, and until that is found out a router cannot ask for its neighbours.
+_NO_PROBING = ("/proc/sys/net/ipv6/conf/default/accept_dad", "0")
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -77,8 +80,7 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
         "client_rules": scripts.client_rules(uplink.addresses, ports, ipv6=ipv6),
         "middle_rules": scripts.middle_rules(uplink.addresses, spec, intercept=intercept),
         "client_settings": client_settings(ports, ipv6=ipv6),
-        "middle_settings": [("/proc/sys/net/ipv4/ip_forward", "1")]
-        + ([("/proc/sys/net/ipv6/conf/all/forwarding", "1")] if ipv6 else []),
+        "middle_settings": middle_settings(ipv6=ipv6),
         "shaping": [scripts.shaping(each) for each in shaped],
         "files": [file] if file else [],
     }
@@ -88,9 +90,14 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
 def client_settings(ports: Ports, *, ipv6: bool) -> list[tuple[str, str]]:
     """Give the sysctls of C, before it has an interface."""
     settings = [("/proc/sys/net/ipv4/conf/all/route_localnet", "1"), reserved(ports)]
-    if not ipv6:
-        settings.append(("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"))
+    settings.append(_NO_PROBING if ipv6 else ("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"))
     return settings
+
+
+def middle_settings(*, ipv6: bool) -> list[tuple[str, str]]:
+    """Give the sysctls of M, before it has an interface."""
+    settings = [("/proc/sys/net/ipv4/ip_forward", "1")]
+    return [*settings, _NO_PROBING, ("/proc/sys/net/ipv6/conf/all/forwarding", "1")] if ipv6 else settings
 
 
 def reserved(ports: Ports) -> tuple[str, str]:
