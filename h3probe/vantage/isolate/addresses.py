@@ -7,7 +7,7 @@ is documentation space (RFC 3849): unlike a unique local address it counts as gl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 CLIENT_INTERFACE: Final = "eth0"
@@ -49,6 +49,10 @@ class Addresses:
     host6: str = "2001:db8:6833:1::9"
     client6: str = "2001:db8:6833::2"
     middle6: str = "2001:db8:6833::1"
+
+    def without_middle(self) -> Addresses:
+        """Give them for a client that is on the uplink itself."""
+        return replace(self, client=self.tap, client6=self.tap6)
 
 
 PASTA: Final = Addresses(tap="198.18.0.14", tap_prefix=29, host="198.18.0.9", dns="198.18.0.10")

@@ -37,13 +37,27 @@ def mtu_of(spec: IsolateSpec) -> int:
     return WIRE_MTU if spec.counts_packets else UPLINK_MTU
 
 
+def loopback(spec: IsolateSpec) -> str:
+    """Give the `ip -batch` script for C's own loopback.
+
+    What goes to the host's loopback starts on this one, and takes its sizes from it.
+    """
+    return f"link set lo mtu {mtu_of(spec)} up\n"
+
+
+def way_back(*, ipv6: bool) -> str:
+    """Give the `ip -batch` script for C, once it has its interface, that lets answers of the host's loopback in.
+
+    They come translated back, and Linux looks for ::1 on no other interface than the one a packet came in by.
+    """
+    return f"route add local ::1 dev {CLIENT_INTERFACE} table local metric 4096\n" if ipv6 else ""
+
+
 def client_links(addresses: Addresses, spec: IsolateSpec, middle: str, *, ipv6: bool) -> str:
     """Give the `ip -batch` script for C; `middle` is a path of M."""
     mtu = mtu_of(spec)
     name, peer = CLIENT_INTERFACE, MIDDLE_INTERFACE
     lines = [
-        # What goes to the host's loopback starts on this one, and takes its sizes from it.
-        f"link set lo mtu {mtu} up",
         f"link add {name} mtu {mtu} address {CLIENT_MAC} type veth"
         f" peer name {peer} mtu {mtu} address {MIDDLE_MAC} netns {middle}",
         f"addr add {addresses.client}/30 dev {name}",
@@ -59,10 +73,8 @@ def client_links(addresses: Addresses, spec: IsolateSpec, middle: str, *, ipv6: 
         lines += [
             f"neigh add {addresses.middle6} lladdr {MIDDLE_MAC} dev {name} nud permanent",
             f"route add default via {addresses.middle6} dev {name}",
-            # Answers of the host's loopback come in here, translated back, and Linux looks for ::1 on no other interface.
-            f"route add local ::1 dev {name} table local metric 4096",
         ]
-    return _text(lines)
+    return loopback(spec) + _text(lines) + way_back(ipv6=ipv6)
 
 
 def middle_links(addresses: Addresses, spec: IsolateSpec, *, ipv6: bool) -> str:
