@@ -27,6 +27,7 @@ import signal
 import socket
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -44,7 +45,15 @@ _ETH_P_ALL = 3
 _MAX_MESSAGE = 1 << 20
 _UPLINK_PATIENCE_S = 5.0
 _LOOK_AGAIN_S = 0.002
-_IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+_IGNORED = (
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -208,7 +217,9 @@ class Init:
             if path in self._plan["routes"]:
                 with open(path) as table:  # noqa: PTH123 - pathlib costs more than the rest of this process's start
                     rows = [line.split() for line in table]
-                if not any(row[interface_at] == self._plan["tap"] and set(row[1 + interface_at]) == {"0"} for row in rows):
+                if not any(
+                    row[interface_at] == self._plan["tap"] and set(row[1 + interface_at]) == {"0"} for row in rows
+                ):
                     return False
         return True
 
@@ -227,7 +238,7 @@ class Init:
             source = f"{staging}/{number}"
             with open(source, "w", errors="surrogateescape") as file:  # noqa: PTH123 - as above
                 file.write(text)
-            _step("mount", lambda source=source, path=path: _mount(source, path, None, _MS_BIND))
+            _step("mount", partial(_mount, source, path, None, _MS_BIND))
         _libc.umount2(staging.encode(), _MNT_DETACH)
         # A container has covered parts of its /proc, and a user namespace may not uncover them. The old one, which then
         # stays, shows the host's processes and their numbers.
@@ -293,7 +304,7 @@ def _enter_user_namespace(plan: dict[str, Any]) -> None:
     _step("user namespace", lambda: os.unshare(os.CLONE_NEWUSER))
     # Without this an ordinary user may not map a group: one could be left that a file's permissions shut out.
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        _step("user map", lambda name=name, text=text: _write(f"/proc/self/{name}", text))
+        _step("user map", partial(_write, f"/proc/self/{name}", text))
 
 
 def _drop_privileges(order: dict[str, Any]) -> None:
