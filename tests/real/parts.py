@@ -92,7 +92,9 @@ class RealParts:
         """Give the command line that runs one of the real programs, with the current folder as `/lab`."""
         return [str(self.folder / "enter"), *argv]
 
-    def as_user(self, argv: Sequence[str], *, uid: int = 1000, tun: str = "666", hidden: Sequence[str] = ()) -> list[str]:
+    def as_user(
+        self, argv: Sequence[str], *, uid: int = 1000, tun: str = "666", hidden: Sequence[str] = ()
+    ) -> list[str]:
         """Give the command line that runs a program there as an ordinary user who may make namespaces.
 
         The checkout and this Python are in place, at their own paths.

@@ -1,7 +1,7 @@
 """Runs a program in the middle namespace: `python -I -S enter.py NETWORK USER IDENTITY PROGRAM [ARGS…]`.
 
-NETWORK and USER are open descriptors of namespaces, USER -1 for none to be joined; IDENTITY is `UID:GID:GROUP,GROUP…` to
-be taken on afterwards, or empty.
+NETWORK and USER are open descriptors of namespaces, USER -1 for none to be joined; IDENTITY is `UID:GID:GROUP,GROUP…`
+to be taken on afterwards, or empty.
 """
 
 import os

@@ -58,7 +58,7 @@ _IGNORED = (
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Failed(Exception):
+class Failed(Exception):  # noqa: N818 - it is a report of the set-up, and reads like one
     """A step of the set-up that was not possible.
 
     Attributes:

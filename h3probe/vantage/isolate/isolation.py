@@ -312,8 +312,8 @@ def _notes(asked: IsolateSpec, found: IsolateSpec, isolation: Isolation) -> list
         notes.append(f"{_lacking(asked, found)}: left out")
     if not isolation.uplink.icmp_errors:
         notes.append(
-            f"{isolation.uplink.name} brings no ICMP errors back: a UDP port that refuses looks like one that is silent; "
-            "with passt (2024 or later) installed both are told apart"
+            f"{isolation.uplink.name} brings no ICMP errors back: a UDP port that refuses looks like one that is "
+            "silent; with passt (2024 or later) installed both are told apart"
         )
     if asked.ipv6 and not isolation.ipv6 and asked.mtu is not None and asked.mtu < IPV6_MINIMUM_MTU:
         notes.append(f"with an MTU below {IPV6_MINIMUM_MTU} there is no IPv6")

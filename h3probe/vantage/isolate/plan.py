@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _STAGING = ("/mnt", "/srv", "/media", "/opt", "/tmp", "/run")  # noqa: S108 - covered for a moment, in a namespace of its own
 _IPV4, _IPV6 = "/proc/self/net/route", "/proc/self/net/ipv6_route"
+_SYSCTL_ROOM = 4000
+"""Characters; the kernel reads a page at a time."""
 
 # Nobody else could have the same address, and until that is found out a router cannot ask for its neighbours.
 _NO_PROBING = ("/proc/sys/net/ipv6/conf/default/accept_dad", "0")
@@ -110,8 +112,12 @@ def middle_settings(*, ipv6: bool) -> list[tuple[str, str]]:
 
 def reserved(ports: Ports) -> tuple[str, str]:
     """Give the sysctl that keeps the command's own sockets from taking a port that stands for the host's by chance."""
-    numbers = sorted(set().union(*ports.values()))
-    return "/proc/sys/net/ipv4/ip_local_reserved_ports", ",".join(map(str, numbers)) + "\n"
+    text = ""
+    for port in sorted(set().union(*ports.values())):
+        if len(text) > _SYSCTL_ROOM:  # the rest is left to chance
+            break
+        text += f",{port}" if text else str(port)
+    return "/proc/sys/net/ipv4/ip_local_reserved_ports", text + "\n"
 
 
 def without_what_the_kernel_lacks(spec: IsolateSpec) -> list[IsolateSpec]:
