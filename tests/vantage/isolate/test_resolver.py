@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.vantage.isolate.resolver import replacement, resolv_conf
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOST = """\
+# made by somebody
+nameserver 127.0.0.53
+nameserver 192.0.2.1
+search example.com corp.example
+options edns0 trust-ad
+"""
+
+
+def test_search_list_and_options_are_kept() -> None:
+    """Only the name servers are exchanged, for the one that is there."""
+    assert resolv_conf(HOST, "198.18.0.10") == (
+        "nameserver 198.18.0.10\nsearch example.com corp.example\noptions edns0 trust-ad\n"
+    )
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    """The file behind a link is what has to be covered."""
+    real = tmp_path / "stub-resolv.conf"
+    real.write_text(HOST)
+    link = tmp_path / "resolv.conf"
+    link.symlink_to(real)
+    found = replacement("198.18.0.10", link)
+    assert found is not None
+    assert found[0] == str(real)
+    assert found[1].startswith("nameserver 198.18.0.10\n")
+
+
+def test_without_a_file_there_is_nothing_to_replace(tmp_path: Path) -> None:
+    """A host without resolv.conf stays one."""
+    assert replacement("198.18.0.10", tmp_path / "resolv.conf") is None
