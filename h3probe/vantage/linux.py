@@ -107,9 +107,7 @@ class PacketSource:
         self._attach(bpf.program(interfaces=interfaces, ports=self._ports, hosts=self._hosts))
 
     def _attach(self, program: bytes) -> None:
-        array = ctypes.create_string_buffer(program, len(program))
-        header = struct.pack("@HP", len(program) // 8, ctypes.addressof(array))
-        self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
+        attach_filter(self._socket, program)
 
     def read(self) -> Packet | None:
         """The next packet that waits, or None."""
@@ -159,6 +157,13 @@ class PacketSource:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
+
+
+def attach_filter(packets: socket.socket, program: bytes) -> None:
+    """Have a socket keep what a classic BPF program keeps, from now on; it takes the place of an earlier one."""
+    array = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("@HP", len(program) // 8, ctypes.addressof(array))
+    packets.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
 
 
 _SOCK_DIAG_BY_FAMILY = 20

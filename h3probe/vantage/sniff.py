@@ -44,6 +44,7 @@ class Sniffer:
         ports: Keep TCP and UDP of these ports only, and whatever may explain them (`h3probe.vantage.bpf`).
         hosts: Likewise, packed addresses.
         numbers: Where frame numbers come from, shared when there are several vantage points; else from 1.
+        source: Where packets come from, when it is open already (another network's); it is closed with the sniffer.
 
     Attributes:
         duplicates: Packets left out because they were seen on another interface already.
@@ -60,10 +61,11 @@ class Sniffer:
         ports: Collection[int] = (),
         hosts: Collection[bytes] = (),
         numbers: Iterator[int] | None = None,
+        source: Source | None = None,
     ) -> None:
         self._names = list(interfaces)
         self._indexes = host_interfaces.indexes(interfaces)
-        self._source = _open(self._indexes, ports, hosts)
+        self._source = _open(self._indexes, ports, hosts) if source is None else source
         self._numbers = itertools.count(1) if numbers is None else numbers
         self._table = Duplicates()
         self._reported = 0
