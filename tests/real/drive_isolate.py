@@ -2,10 +2,10 @@
 
     drive_isolate.py SPEC -- COMMAND...
 
-SPEC is JSON with the fields of `IsolateSpec`, and perhaps `intercept`, and `middle`: a program to run in the middle. The
-last line of standard error is a JSON object: `pid` (the command's, as seen from outside), `notes`, `ready_s`, `uplink`,
-`frames` (how many packets were seen), `sent_to` (the addresses and UDP ports that datagrams went to) and `uplink_ended`.
-The exit status is the command's; SIGINT and SIGTERM are passed on.
+SPEC is JSON with the fields of `IsolateSpec`, and perhaps `intercept`, and `middle`: a program to run in the middle.
+The last line of standard error is a JSON object: `pid` (the command's, as seen from outside), `notes`, `ready_s`,
+`uplink`, `frames` (how many packets were seen), `sent_to` (the addresses and UDP ports that datagrams went to) and
+`uplink_ended`. The exit status is the command's; SIGINT and SIGTERM are passed on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def read_spec(given: dict[str, Any]) -> IsolateSpec:
 
 def look(packets: socket.socket) -> tuple[int, list[str]]:
     """Read what waits."""
-    frames, sent_to = 0, set()
+    frames = 0
+    sent_to: set[str] = set()
     while True:
         try:
             data, address = packets.recvfrom(65536)
@@ -46,6 +47,12 @@ def look(packets: socket.socket) -> tuple[int, list[str]]:
         frames += 1
         if address[2] == _OUTGOING and data[12:14] == b"\x08\x00" and data[23] == _UDP:
             sent_to.add(f"{socket.inet_ntoa(data[30:34])}:{int.from_bytes(data[36:38])}")
+
+
+def tell(line: str) -> None:
+    """Write a line to standard error at once."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def main() -> int:
@@ -66,14 +73,14 @@ def main() -> int:
         command = stack.enter_context(isolation.command(sys.argv[3:]))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _: command.forward(number))
-        print(f"started {command.pid}", file=sys.stderr, flush=True)
+        tell(f"started {command.pid}")
         ended = None
         while (status := command.wait(0.1)) is None:
             ended = isolation.poll() if ended is None else ended
         frames, sent_to = look(packets)
         told = {"pid": command.pid, "notes": isolation.notes, "ready_s": isolation.ready_s, "frames": frames}
         told |= {"sent_to": sent_to, "uplink": isolation.uplink.name, "uplink_ended": ended}
-        print(json.dumps(told | {"took_s": time.monotonic() - began}), file=sys.stderr, flush=True)
+        tell(json.dumps(told | {"took_s": time.monotonic() - began}))
     return status
 
 
@@ -81,5 +88,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UserError as error:
-        print(f"h3probe: {error}", file=sys.stderr)
+        tell(f"h3probe: {error}")
         sys.exit(error.exit_status)

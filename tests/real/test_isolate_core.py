@@ -122,7 +122,7 @@ def namespaces() -> set[str]:
     found = set()
     for path in Path("/proc").glob("[0-9]*/ns/net"):
         try:
-            found.add(os.readlink(path))
+            found.add(str(path.readlink()))
         except OSError:
             continue
     return found
@@ -493,7 +493,7 @@ def test_the_end_of_the_uplink_is_reported(world: World) -> None:
 def is_uplink_of(path: Path, pid: int) -> bool:
     """Whether a process is the pasta beside a command."""
     try:
-        same = os.readlink(path / "ns/pid") == os.readlink(f"/proc/{pid}/ns/pid")
+        same = (path / "ns/pid").readlink() == Path(f"/proc/{pid}/ns/pid").readlink()
         return same and (path / "comm").read_text().startswith("pasta")
     except OSError:
         return False

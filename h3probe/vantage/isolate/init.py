@@ -250,8 +250,9 @@ class Init:
         if not message:
             return False
         order = json.loads(message)
-        if "run" in order:
-            self._run(order["run"], descriptors)
+        if "run" in order:  # an environment may be larger than a message: it is in a file
+            source, *streams = descriptors
+            self._run(json.loads(_contents(source, os.fstat(source).st_size)), streams)
         elif "ports" in order:
             _, said = _start(self._plan["nft"], order["ports"], lambda: self._in_client(order["settings"]))
             os.close(said)
@@ -412,8 +413,8 @@ def _finish(step: str, started: tuple[int, int]) -> None:
         raise Failed(step, 0, text)
 
 
-def _contents(descriptor: int) -> str:
-    return os.pread(descriptor, 4096, 0).decode(errors="replace").strip()
+def _contents(descriptor: int, size: int = 4096) -> str:
+    return os.pread(descriptor, size, 0).decode(errors="replace").strip()
 
 
 def _tell(control: socket.socket, message: dict[str, object]) -> None:

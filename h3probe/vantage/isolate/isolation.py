@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,6 +26,7 @@ from h3probe.vantage.isolate.spec import IPV6_MINIMUM_MTU, IsolateSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from io import FileIO
     from types import TracebackType
 
 _PACKAGE_ROOT = Path(__file__).parents[3]
@@ -140,8 +142,11 @@ class Isolation:
         user = None if self._user is None else (self._user.uid, self._user.gid, privileges.groups_of(self._user))
         process = RemoteProcess(self)
         self._processes.append(process)
-        order = json.dumps({"run": {"argv": list(argv), "env": env, "user": user}}).encode()
-        socket.send_fds(self._control, [order], [0, 1 if stdout is None else stdout, 2])
+        order = json.dumps({"argv": list(argv), "env": env, "user": user})
+        with ExitStack() as stack:
+            streams = _streams(stack, 1 if stdout is None else stdout)
+            descriptors = [stack.enter_context(_file(order)).fileno(), *streams]
+            socket.send_fds(self._control, [b'{"run": true}'], descriptors)
         number = process.wait_until_executed()
         if number:
             raise start_failure(argv[0], OSError(number, os.strerror(number)), self._user)
@@ -280,14 +285,32 @@ class RemoteProcess:
         return self.returncode
 
     def send_signal(self, sig: int) -> None:
-        """As `Popen.send_signal`; it cannot reach another process that got the number later."""
-        if self._descriptor >= 0 and self.returncode is None:
+        """As `Popen.send_signal`; it reaches no other process that got the number later."""
+        if self._descriptor >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._descriptor, sig)
 
     def kill(self) -> None:
         """As `Popen.kill`."""
         self.send_signal(signal.SIGKILL)
+
+
+def _file(text: str) -> FileIO:
+    file = os.fdopen(os.memfd_create("order"), "w+b", buffering=0)
+    file.write(text.encode())
+    return file
+
+
+def _streams(stack: ExitStack, stdout: int) -> list[int]:
+    """Give the three standard streams; one that is closed here is nowhere inside."""
+    streams = [0, stdout, 2]
+    for place, descriptor in enumerate(streams):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            streams[place] = nowhere = os.open(os.devnull, os.O_RDWR)
+            stack.callback(os.close, nowhere)
+    return streams
 
 
 def _in_force(asked: IsolateSpec, shaped: list[IsolateSpec], number: int) -> IsolateSpec:

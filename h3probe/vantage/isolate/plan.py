@@ -11,7 +11,7 @@ from h3probe.vantage.isolate import scripts
 from h3probe.vantage.isolate.addresses import CLIENT_INTERFACE, TAP, Addresses
 from h3probe.vantage.isolate.host_ports import default_routes, listening
 from h3probe.vantage.isolate.obstacles import IsolateError, check_platform, check_tools, check_tun, no_uplink
-from h3probe.vantage.isolate.resolver import replacement
+from h3probe.vantage.isolate.resolver import replacements
 from h3probe.vantage.isolate.spec import IPV6_MINIMUM_MTU, IsolateSpec
 from h3probe.vantage.isolate.uplink import Uplink, find_tool, find_uplink
 
@@ -66,8 +66,8 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
     root = os.geteuid() == 0
     middle = intercept or spec.needs_middle
     addresses = uplink.addresses if middle else uplink.addresses.without_middle()
-    file = replacement(uplink.addresses.dns)
-    needed = [uplink.program, *(path for path in tools.values() if path), *([file[0]] if file else [])]
+    files = replacements(uplink.addresses.dns)
+    needed = [uplink.program, *(path for path in tools.values() if path), *(path for path, _ in files)]
     staging = _staging(needed)
     ports = listening()
     shaped = without_what_the_kernel_lacks(spec)
@@ -92,7 +92,7 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
         else scripts.loopback(spec),
         "uplink_links": scripts.middle_links(addresses, spec, ipv6=ipv6) if middle else scripts.way_back(ipv6=ipv6),
         "shaping": [scripts.shaping(each) for each in shaped],
-        "files": [file] if file else [],
+        "files": files,
     }
     return Plan(order, uplink, addresses, ipv6, ports, shaped)
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,7 +37,7 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_another_platform(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere than on Linux the relay is named."""
-    monkeypatch.setattr(obstacles.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(IsolateError) as caught:
         check_platform()
     assert "Linux" in one_line(caught.value)
@@ -61,7 +63,7 @@ def test_a_closed_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path = tmp_path / "tun"
     path.touch()
     check_tun(str(path))
-    monkeypatch.setattr(obstacles.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(IsolateError) as caught:
         check_tun(str(path))
     assert f"chmod 0666 {path}" in one_line(caught.value)

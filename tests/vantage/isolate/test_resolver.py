@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from h3probe.vantage.isolate.resolver import replacement, resolv_conf
+from h3probe.vantage.isolate.resolver import replacements, resolv_conf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,12 +29,19 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     real.write_text(HOST)
     link = tmp_path / "resolv.conf"
     link.symlink_to(real)
-    found = replacement("198.18.0.10", link)
-    assert found is not None
-    assert found[0] == str(real)
-    assert found[1].startswith("nameserver 198.18.0.10\n")
+    ((path, text),) = replacements("198.18.0.10", link, [tmp_path / "no-such-service"])
+    assert path == str(real)
+    assert text.startswith("nameserver 198.18.0.10\n")
+
+
+def test_resolving_services_are_covered(tmp_path: Path) -> None:
+    """A service that the C library would ask past resolv.conf is made one that nobody can connect to."""
+    conf, service = tmp_path / "resolv.conf", tmp_path / "io.systemd.Resolve"
+    conf.write_text(HOST)
+    service.touch()
+    assert replacements("198.18.0.10", conf, [service])[1:] == [(str(service), "")]
 
 
 def test_without_a_file_there_is_nothing_to_replace(tmp_path: Path) -> None:
     """A host without resolv.conf stays one."""
-    assert replacement("198.18.0.10", tmp_path / "resolv.conf") is None
+    assert replacements("198.18.0.10", tmp_path / "resolv.conf", [tmp_path]) == []

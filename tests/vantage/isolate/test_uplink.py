@@ -47,33 +47,28 @@ def fake(folder: Path, name: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pasta", "slirp", "name", "rejected"),
+    ("said", "name", "rejected"),
     [
-        ("pasta 2025_01_21.4f2c8e7", "slirp4netns version 1.2.0", "pasta", []),
-        ("pasta 0.0~git20230309.7c7625d-1", "slirp4netns version 1.2.0", "slirp4netns", ["a pasta older than 2024"]),
-        (None, "slirp4netns version 1.2.0", "slirp4netns", ["no pasta"]),
-        (None, "slirp4netns version 1.0.1", None, ["no pasta", "a slirp4netns older than 1.2"]),
-        (None, None, None, ["no pasta", "no slirp4netns"]),
+        (("pasta 2025_01_21.4f2c8e7", "slirp4netns version 1.2.0"), "pasta", []),
+        (("pasta 0.0~git20230309.7c7625d-1", "slirp4netns version 1.2.0"), "slirp4netns", ["a pasta older than 2024"]),
+        ((None, "slirp4netns version 1.2.0"), "slirp4netns", ["no pasta"]),
+        ((None, "slirp4netns version 1.0.1"), None, ["no pasta", "a slirp4netns older than 1.2"]),
+        ((None, None), None, ["no pasta", "no slirp4netns"]),
     ],
 )
-def test_the_best_is_found(  # noqa: PLR0913, PLR0917 - a table
+def test_the_best_is_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    pasta: str | None,
-    slirp: str | None,
+    said: tuple[str | None, str | None],
     name: str | None,
     rejected: list[str],
 ) -> None:
     """pasta before slirp4netns, nothing that is too old, and what was rejected is told."""
-    for program, said in (("pasta", pasta), ("slirp4netns", slirp)):
-        if said is not None:
-            fake(tmp_path, program, said)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for program, version in zip(("pasta", "slirp4netns"), said, strict=True):
+        if version is not None:
+            fake(tmp_path, program, version)
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(uplink, "_TOOL_PATH", str(tmp_path))
-    if pasta is None and uplink.find_tool("pasta") is not None:
-        pytest.skip("this machine has a pasta of its own in /usr/bin")
-    if slirp is None and uplink.find_tool("slirp4netns") is not None:
-        pytest.skip("this machine has a slirp4netns of its own in /usr/bin")
     found, instead = find_uplink()
     assert (found.name if found else None, instead) == (name, rejected)
 
