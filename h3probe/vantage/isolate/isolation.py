@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -119,7 +120,9 @@ class Isolation:
             groups = ",".join(map(str, privileges.groups_of(self._user)))
             identity = f"{self._user.uid}:{self._user.gid}:{groups}"
         joined = namespace if self._in_user_namespace else -1
-        return [sys.executable, "-I", "-S", enter.__file__, str(network), str(joined), identity, *argv]
+        program = shutil.which(argv[0]) or argv[0]
+        head = [sys.executable, "-I", "-S", enter.__file__, str(network), str(joined), identity]
+        return [*head, program, *argv[1:]]
 
     @property
     def middle_descriptors(self) -> list[int]:
@@ -140,13 +143,13 @@ class Isolation:
         if env is None:
             env = dict(os.environ) if self._user is None else privileges.environment_of(self._user)
         user = None if self._user is None else (self._user.uid, self._user.gid, privileges.groups_of(self._user))
-        process = RemoteProcess(self)
+        process, place = RemoteProcess(self), len(self._processes)
         self._processes.append(process)
         order = json.dumps({"argv": list(argv), "env": env, "user": user})
         with ExitStack() as stack:
             streams = _streams(stack, 1 if stdout is None else stdout)
             descriptors = [stack.enter_context(_file(order)).fileno(), *streams]
-            socket.send_fds(self._control, [b'{"run": true}'], descriptors)
+            socket.send_fds(self._control, [json.dumps({"run": place}).encode()], descriptors)
         number = process.wait_until_executed()
         if number:
             raise start_failure(argv[0], OSError(number, os.strerror(number)), self._user)
@@ -179,8 +182,9 @@ class Isolation:
             timeout = 0.0
             if "uplink_ended" in message:
                 self._uplink_said = " ".join(message["uplink_ended"].split())
-            elif self._processes:
-                self._processes[-1].take(message, pid)
+            for kind in ("command", "executed", "exited"):
+                if kind in message:
+                    self._processes[message[kind]].take(kind, message, pid)
 
     def _receive(self, timeout: float) -> tuple[dict[str, Any] | None, list[int], int]:
         if not select.select([self._control], [], [], timeout)[0]:
@@ -243,16 +247,16 @@ class RemoteProcess:
         self.pid = 0
         self.returncode: int | None = None
 
-    def take(self, message: dict[str, Any], sender: int) -> None:
-        """Take in a report of process 1; the number of its sender is the kernel's word, in this process's terms."""
-        if "command" in message:
+    def take(self, kind: str, message: dict[str, Any], sender: int) -> None:
+        """Take in a report about it; the number of its sender is the kernel's word, in this process's terms."""
+        if kind == "command":
             self.pid = sender
             with contextlib.suppress(OSError):
                 self._descriptor = os.pidfd_open(sender)
-        elif "executed" in message:
-            self._executed = message["executed"]
-        elif "exited" in message:
-            self.returncode = message["exited"]
+        elif kind == "executed":
+            self._executed = message["errno"]
+        else:
+            self.returncode = message["status"]
 
     def lost(self) -> None:
         """The isolation is over, and everything in it killed."""
