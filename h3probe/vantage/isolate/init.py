@@ -45,6 +45,7 @@ _ETH_P_ALL = 3
 _MAX_MESSAGE = 1 << 20
 _UPLINK_PATIENCE_S = 5.0
 _LOOK_AGAIN_S = 0.002
+_LAST_WORDS = 1000
 _IGNORED = (
     signal.SIGINT,
     signal.SIGQUIT,
@@ -120,6 +121,7 @@ class Init:
         self._commands: dict[int, int] = {}
         self._shaped = len(plan["shaping"])
         self._said = -1
+        self._last_words = b""
 
     def run(self) -> None:
         """Set up, report, and serve until the socket's other end is closed."""
@@ -135,11 +137,16 @@ class Init:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(wake, select.POLLIN)
+        poll.register(self._said, select.POLLIN)
         self._reap()
         while True:
-            for ready, _ in poll.poll():
+            for ready, event in poll.poll():
                 if ready == wake:
                     os.read(wake, 4096)
+                elif ready == self._said:
+                    self._last_said()
+                    if event & select.POLLHUP:
+                        poll.unregister(self._said)
                 elif not self._serve():
                     return
             self._reap()
@@ -160,6 +167,7 @@ class Init:
         staging = plan["staging"]
         _step("mount", lambda: _mount("tmpfs", staging, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755"))
         os.close(os.open(f"{staging}/net", os.O_CREAT, 0o444))
+        # Not at its place in /proc: there an uplink that has given up most capabilities may not open it.
         _step("mount", lambda: _mount("/proc/self/ns/net", f"{staging}/net", None, _MS_BIND))
         for path, value in plan["middle_settings"]:
             _set(path, value)
@@ -175,6 +183,7 @@ class Init:
         _finish("links", _start(plan["ip"], plan["uplink_links"]))
         self._shape()
         self._replace_files()
+        self._renew_proc()
         return [packets.detach(), middle, user]
 
     def _in_client(self, settings: list[tuple[str, str]] | None = None) -> None:
@@ -188,29 +197,38 @@ class Init:
         Returns:
             The descriptor to close when there is a middle namespace to join.
         """
-        self._said = os.memfd_create("said")
+        self._said, saying = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         held, may_start = os.pipe2(os.O_CLOEXEC)
 
         def prepare() -> None:
             os.close(may_start)
             os.setpgid(0, 0)  # the terminal's Ctrl-C is not for it
             os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-            os.dup2(self._said, 1)
-            os.dup2(self._said, 2)
+            os.set_blocking(saying, True)
+            os.dup2(saying, 1)
+            os.dup2(saying, 2)
             os.read(held, 1)
 
         self._uplink = _fork(lambda: _execute(self._plan["uplink"], prepare))
         os.close(held)
+        os.close(saying)
         return may_start
 
     def _wait_for_uplink(self) -> None:
         deadline = time.monotonic() + _UPLINK_PATIENCE_S
         while not self._uplink_is_ready():
             if os.waitpid(self._uplink, os.WNOHANG)[0]:
-                raise Failed("uplink", 0, _contents(self._said))
+                raise Failed("uplink", 0, self._last_said())
             if time.monotonic() > deadline:
-                raise Failed("uplink", errno.ETIMEDOUT, _contents(self._said))
+                raise Failed("uplink", errno.ETIMEDOUT, self._last_said())
             time.sleep(_LOOK_AGAIN_S)
+
+    def _last_said(self) -> str:
+        """Take in what the uplink says, which must not wait for it to be read, and give the end of it."""
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self._said, 65536):
+                self._last_words = (self._last_words + data)[-_LAST_WORDS:]
+        return self._last_words.decode(errors="replace").strip()
 
     def _uplink_is_ready(self) -> bool:
         for path, interface_at in (("/proc/self/net/route", 0), ("/proc/self/net/ipv6_route", -1)):
@@ -240,6 +258,9 @@ class Init:
                 file.write(text)
             _step("mount", partial(_mount, source, path, None, _MS_BIND))
         _libc.umount2(staging.encode(), _MNT_DETACH)
+
+    @staticmethod
+    def _renew_proc() -> None:
         # A container has covered parts of its /proc, and a user namespace may not uncover them. The old one, which then
         # stays, shows the host's processes and their numbers.
         with contextlib.suppress(OSError):
@@ -296,7 +317,7 @@ class Init:
                 place = self._commands.pop(pid)
                 _tell(self._control, {"exited": place, "status": os.waitstatus_to_exitcode(status)})
             elif pid == self._uplink:
-                _tell(self._control, {"uplink_ended": _contents(self._said)})
+                _tell(self._control, {"uplink_ended": self._last_said()})
 
 
 def _enter_user_namespace(plan: dict[str, Any]) -> None:

@@ -131,8 +131,18 @@ def without_what_the_kernel_lacks(spec: IsolateSpec) -> list[IsolateSpec]:
 
 
 def _staging(needed: list[str]) -> str:
-    for name in _STAGING:
-        real = Path(name).resolve()
-        if real.is_dir() and not any(Path(path).resolve().is_relative_to(real) for path in needed):
+    """Give a folder that may be covered for the time of the set-up, by which pasta finds the network it joins.
+
+    AppArmor's profile of pasta (Debian's, Ubuntu's) lets it open one below /run/user alone.
+    """
+    runtime = Path("/run/user")
+    users = [runtime / str(os.getuid()), *(sorted(runtime.iterdir()) if runtime.is_dir() else ())]
+    for path in (*users, *map(Path, _STAGING)):
+        real = path.resolve()
+        if _is_folder(real) and not any(Path(each).resolve().is_relative_to(real) for each in needed):
             return str(real)
     raise IsolateError(f"--isolate: none of the folders {', '.join(_STAGING)} is there to mount something on")
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and os.access(path, os.X_OK)
