@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,17 @@ class World:
 
     lab: Lab
 
+    @property
+    def mark(self) -> str:
+        """A setting that everything in an isolation inherits, and nothing else on this machine."""
+        return f"ISOLATED_FROM={self.lab.netns.name}"
+
     def argv(self, argv: Sequence[str], spec: dict[str, Any], **options: Any) -> list[str]:  # noqa: ANN401 - of `as_user`
         """Give the command line of `argv`, isolated."""
         driver = [
             "env",
             "--default-signal",
+            self.mark,
             f"PYTHONPATH={CHECKOUT}",
             "PYTHONDONTWRITEBYTECODE=1",
             *DRIVER,
@@ -95,47 +102,32 @@ class World:
             name: subprocess.run(argv, capture_output=True, text=True, check=True).stdout
             for name, argv in words.items()
         }
-        state["namespaces"] = namespaces()
-        state["processes"] = processes()
+        state["processes"] = sorted(processes(self.mark))
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         state["mounts"] = [line for line in mounts if " /run/netns/" not in line]  # other tests' come and go
         state["files"] = sorted(str(path) for path in self.lab.folder.rglob("*"))
         return state
 
 
-def processes() -> list[str]:
-    """The processes of the user in the lab, and whatever an isolation consists of."""
-    found = []
+def processes(mark: str) -> dict[int, str]:
+    """The processes that were started with a setting, and the network namespace of each."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            words = (path / "cmdline").read_bytes().split(b"\0")
-            uid = path.stat().st_uid
+            if mark.encode() in (path / "environ").read_bytes().split(b"\0"):
+                found[int(path.name)] = str((path / "ns/net").readlink())
         except OSError:
             continue
-        if uid == USER or any(word.endswith((b"/pasta", b"/slirp4netns")) for word in words[:1]):
-            found.append(" ".join(word.decode(errors="replace") for word in words))
-    return sorted(found)
+    return found
 
 
 def namespaces() -> set[str]:
     """The network namespaces that processes are in."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/ns/net"):
-        try:
+        with suppress(OSError):
             found.add(str(path.readlink()))
-        except OSError:
-            continue
     return found
-
-
-def wait_until_as_before(world: World, before: dict[str, Any]) -> None:
-    """Wait until nothing is left, and fail with what is."""
-    deadline = time.monotonic() + 5.0
-    while (after := world.state()) != before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    # Other tests' namespaces come and go.
-    assert after["namespaces"] <= before["namespaces"] or after["namespaces"] == before["namespaces"]
-    assert {**after, "namespaces": 0} == {**before, "namespaces": 0}
 
 
 @pytest.fixture(scope="module")
@@ -329,18 +321,30 @@ def test_signals_reach_the_command(world: World, number: signal.Signals) -> None
 def test_nothing_is_left(world: World, end: str, spec: dict[str, Any]) -> None:
     """No process, namespace, interface, rule, mount or file outlives h3probe, however it ends."""
     before = world.state()
+    host = namespace_of(world.lab.netns)
     driver, pid = world.start(["sh", "-c", "sleep 60 & sleep 60"], spec)
-    during = world.state()
-    assert during["processes"] != before["processes"]
-    assert during["namespaces"] > before["namespaces"]
-    assert (during["links"], during["rules"]) == (before["links"], before["rules"])
+    during, running = world.state(), processes(world.mark)
+    isolated = set(running.values()) - {host}
+    assert len(running) >= 7  # h3probe, init and its parent, the uplink, and the three of the command
+    assert len(isolated) == (2 if spec else 1)
+    assert {**during, "processes": 0} == {**before, "processes": 0}
     if end == "exit":
         os.kill(pid, signal.SIGKILL)
     else:
         # Ctrl-C goes to the whole process group; a kill is for h3probe alone.
         (os.kill if end == "kill" else os.killpg)(driver.pid, signal.SIGKILL if end == "kill" else signal.SIGINT)
     driver.communicate(timeout=20)
-    wait_until_as_before(world, before)
+    deadline = time.monotonic() + 5.0
+    while (world.state() != before or isolated & namespaces()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert world.state() == before
+    assert not isolated & namespaces()
+
+
+def namespace_of(netns: Netns) -> str:
+    """A network namespace as /proc has it."""
+    done = subprocess.run(netns.command(["readlink", "/proc/self/ns/net"]), capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def test_a_server_that_starts_later_is_found(world: World) -> None:

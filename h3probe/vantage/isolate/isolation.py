@@ -24,9 +24,10 @@ from h3probe.vantage.isolate.host_ports import listening
 from h3probe.vantage.isolate.obstacles import IsolateError, explain
 from h3probe.vantage.isolate.plan import make_plan, reserved
 from h3probe.vantage.isolate.spec import IPV6_MINIMUM_MTU, IsolateSpec
+from h3probe.vantage.ring import RingSource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from io import FileIO
     from types import TracebackType
 
@@ -104,8 +105,21 @@ class Isolation:
         return self._control.fileno()
 
     def packet_socket(self) -> socket.socket:
-        """Give an AF_PACKET socket of the command's namespace, all interfaces, which is the caller's to close."""
+        """Give the AF_PACKET socket of the command's namespace, all interfaces; the caller closes the descriptor.
+
+        It is one socket, however often it is asked for: who reads it takes from all who do.
+        """
         return socket.socket(fileno=os.dup(self._descriptors[0]))
+
+    def packet_source(self, *, ports: Collection[int] = (), hosts: Collection[bytes] = ()) -> RingSource:
+        """Give what `Sniffer` reads packets from (`Sniffer(source=…)`), narrowed as there.
+
+        It is a ring, since an ordinary user's socket has no room for what comes while Python looks at one packet.
+
+        Raises:
+            OSError: The kernel has no memory for it.
+        """
+        return RingSource(self.packet_socket(), ports=ports, hosts=hosts)
 
     def enter_middle(self, argv: Sequence[str]) -> list[str]:
         """Give the command line that runs `argv` in the middle namespace, as `user` where there is one.

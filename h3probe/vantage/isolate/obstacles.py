@@ -78,6 +78,11 @@ def explain(step: str, number: int, said: str, *, root: bool = False) -> Isolate
         return IsolateError(f"--isolate: the uplink {what}{_quoted(said)}; {_RELAY}")
     if number in {errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS} or "not permitted" in said:
         return _denied(step, number, root=root)
+    if number == errno.EROFS:
+        return IsolateError(
+            f"--isolate: {step} is read-only, as in a container: start it with `--security-opt systempaths=unconfined` "
+            f"(podman: `unmask=ALL`), run h3probe outside of it, or take {_RELAY}"
+        )
     if step == "rules":
         return IsolateError(
             f"--isolate: nftables refused the rules{_quoted(said)}: is there a kernel with nf_tables and NAT? "

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from h3probe.errors import CommandError
+from h3probe.events import Frame
 from h3probe.vantage.isolate.obstacles import IsolateError
 from h3probe.vantage.isolate.spec import IsolateSpec
 from h3probe.vantage.privileges import User
+from h3probe.vantage.sniff import Sniffer
 from tests.vantage.isolate.conftest import FAILING_PASTA, put_pasta
 
 if sys.platform != "linux":
     pytest.skip("what only Linux has", allow_module_level=True)
 
 from h3probe.vantage.isolate.isolation import Isolation
+from h3probe.vantage.ring import LATENCY_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,6 +109,17 @@ udp.sendto(b"myself", ("127.0.0.1", udp.getsockname()[1]))
         while missing:  # or the socket's time is over
             data, address = packets.recvfrom(65536)
             missing = {(name, word) for name, word in missing if name != address[0] or not data.endswith(word)}
+
+
+def test_a_sniffer_reads_the_isolations_packets(isolation: Isolation) -> None:
+    """`packet_source` is what `Sniffer` takes, narrowed to ports."""
+    code = "import socket; u = socket.socket(type=socket.SOCK_DGRAM);"
+    code += "[u.sendto(b'hello', ('192.0.2.9', port)) for port in (443, 9999)]"
+    with Sniffer(source=isolation.packet_source(ports=[443])) as sniffer:
+        assert output(isolation, [sys.executable, "-c", code])[0] == 0
+        time.sleep(3 * LATENCY_S)
+        frames = [event for event in sniffer.read() if isinstance(event, Frame) and event.interface == "eth0"]
+    assert [frame.data[36:38] for frame in frames if frame.data.endswith(b"hello")] == [(443).to_bytes(2)]
 
 
 @pytest.mark.parametrize("spec", [IsolateSpec(), MIDDLE], ids=["direct", "middle"])

@@ -114,6 +114,13 @@ def test_root_in_a_container() -> None:
     assert "--cap-add SYS_ADMIN" in one_line(explain("pid namespace", errno.EPERM, "", root=True))
 
 
+def test_settings_that_are_read_only() -> None:
+    """A container's /proc/sys, and the option that opens it."""
+    line = one_line(explain("/proc/sys/net/ipv4/ip_forward", errno.EROFS, ""))
+    assert "ip_forward is read-only" in line
+    assert "systempaths=unconfined" in line
+
+
 def test_an_uplink_that_ends_or_hangs() -> None:
     """What it said last is quoted on the one line."""
     assert "ended at once (No such\tdevice)".replace("\t", " ") in one_line(explain("uplink", 0, "No such\n device"))
