@@ -350,6 +350,7 @@ class AltSvcSeen:
         origin: `https://host:port`.
         lines: As the server sent them, in order.
         passed_on: As the client got them; differs only where a reverse proxy put itself in.
+        directly: Whether the proxy had asked the server itself, past the one behind it, from which there were none.
     """
 
     time_ns: int
@@ -358,6 +359,7 @@ class AltSvcSeen:
     origin: str
     lines: tuple[str, ...]
     passed_on: tuple[str, ...]
+    directly: bool = False
 
 
 @dataclass(frozen=True, slots=True)

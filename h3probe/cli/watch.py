@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from h3probe.cli.options import output_options
+from h3probe.cli.proxy_options import proxy_options
 
 if TYPE_CHECKING:
+    from h3probe.cli.proxy_options import ProxyOptions
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
-    from h3probe.vantage.proxy_spec import ProxySpec
 
 EPILOG = """\b
 Examples:
@@ -38,15 +38,7 @@ there goes to standard error.
               help="Watch this interface (repeatable); all of them by default.")  # fmt: skip
 @click.option("--relay", "relays", metavar="[HOST:]PORT=HOST:PORT", multiple=True,
               help="Forward TCP and UDP from a local port instead of sniffing; needs no privileges.")  # fmt: skip
-@click.option("--proxy", "proxy", metavar="[HOST:]PORT",
-              help="Be the HTTP proxy of the command, or of any client; TLS passes untouched.")  # fmt: skip
-@click.option("--upstream", metavar="URL", help="With --proxy: go on through this proxy, http://[user@]host:port.")
-@click.option("--reverse", "reverses", metavar="PORT=HOST:PORT", multiple=True,
-              help="Stand before a server, with TCP and QUIC on one port (repeatable).")  # fmt: skip
-@click.option("--intercept", metavar="[HOSTS]", is_flag=False, flag_value="",
-              help="Terminate TLS, of these hosts (comma-separated) or all, to see versions and Alt-Svc.")  # fmt: skip
-@click.option("--server-ca", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
-              help="With a proxy: certificates that servers may be signed by, instead of the system's.")  # fmt: skip
+@proxy_options
 @click.option("--for", "seconds", metavar="SECONDS", type=click.FloatRange(min=0.0, min_open=True),
               help="End after this time, the command too.")  # fmt: skip
 @click.option("--pid", type=click.IntRange(min=1), help="Only a process that already runs, and its children.")
@@ -63,11 +55,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
     *,
     interfaces: tuple[str, ...],
     relays: tuple[str, ...],
-    proxy: str | None,
-    upstream: str | None,
-    reverses: tuple[str, ...],
-    intercept: str | None,
-    server_ca: str | None,
+    proxy: ProxyOptions,
     seconds: float | None,
     pid: int | None,
     write: str | None,
@@ -92,7 +80,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
 
     if relays and interfaces:
         raise click.UsageError("--relay and --interface exclude each other: a relay sees what passes through it")
-    if relays and (proxy is not None or reverses):
+    if relays and proxy.given:
         raise click.UsageError("--relay and a proxy exclude each other")
     if pid is not None and command:
         raise click.UsageError("--pid and a command exclude each other")
@@ -101,6 +89,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
     if write == "-":
         raise click.UsageError("--write needs the name of a file; standard output has the report")
     _check_pid(pid)
+    proxy_spec = proxy.spec()
     filters = Filters(origins=frozenset(map(parse_origin, origins)) or None, ports=frozenset(ports) or None)
     output = make_output(as_json=as_json)
     # Records that others read have standard output to themselves.
@@ -119,29 +108,10 @@ def watch(  # noqa: PLR0913 - one parameter per option
     else:
         names = ", ".join(interfaces) or "all interfaces"
         engine = Engine(names, "live", filters)
-        spec = _proxy_spec(proxy, upstream, reverses, intercept, server_ca)
-        ended = sniff(plan, engine, output, make_recorder, spec)
+        ended = sniff(plan, engine, output, make_recorder, proxy_spec)
     if ended.command is not None and exit_code == "command":
         ctx.exit(ended.command)
     ctx.exit(engine.exit_status)
-
-
-def _proxy_spec(
-    proxy: str | None, upstream: str | None, reverses: tuple[str, ...], intercept: str | None, server_ca: str | None
-) -> ProxySpec | None:
-    if proxy is None and not reverses:
-        if upstream is not None or intercept is not None or server_ca is not None:
-            raise click.UsageError("--upstream, --intercept and --server-ca are for --proxy or --reverse")
-        return None
-    from h3probe.vantage.proxy_spec import ProxySpec, parse_proxy, parse_reverse, parse_upstream  # noqa: PLC0415
-
-    return ProxySpec(
-        listen=None if proxy is None else parse_proxy(proxy),
-        reverse=tuple(parse_reverse(text) for text in reverses),
-        upstream=None if upstream is None else parse_upstream(upstream),
-        intercept=None if intercept is None else tuple(h for h in intercept.split(",") if h),
-        upstream_ca=None if server_ca is None else Path(server_ca),
-    )
 
 
 def _check_pid(pid: int | None) -> None:

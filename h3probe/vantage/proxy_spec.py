@@ -59,6 +59,7 @@ class ProxySpec:
         upstream: The proxy behind an explicit one.
         intercept: The hosts whose TLS is terminated; empty for all, None for none.
         upstream_ca: Certificates that servers may be signed by, PEM; the system's unless given.
+        look_directly: Whether servers are asked past `upstream` too, for the Alt-Svc that it may take out.
         insecure: Whether servers' certificates are believed unseen.
     """
 
@@ -67,6 +68,7 @@ class ProxySpec:
     upstream: Upstream | None = None
     intercept: tuple[str, ...] | None = None
     upstream_ca: Path | None = None
+    look_directly: bool = False
     insecure: bool = False
 
     def __post_init__(self) -> None:
@@ -74,6 +76,8 @@ class ProxySpec:
             raise UserError("a proxy is either an explicit one (--proxy) or a reverse one (--reverse)")
         if self.reverse and self.upstream is not None:
             raise UserError("--upstream is for --proxy: a reverse proxy connects to its server itself")
+        if self.look_directly and (self.upstream is None or self.intercept is None):
+            raise UserError("--look-directly is for --upstream with --intercept: it tells what the upstream takes out")
 
 
 def parse_proxy(text: str) -> Listen:

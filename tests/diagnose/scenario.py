@@ -915,10 +915,11 @@ class Proxy:
         *lines: str,
         passed_on: tuple[str, ...] | None = None,
         origin: str = "https://example.org:443",
+        directly: bool = False,
     ) -> None:
         """A response's Alt-Svc lines; the client gets the same ones if nothing is said."""
         got = lines if passed_on is None else passed_on
-        event = AltSvcSeen(nanoseconds(at), _id(connection), connection.client_end, origin, lines, got)
+        event = AltSvcSeen(nanoseconds(at), _id(connection), connection.client_end, origin, lines, got, directly)
         self.network.report(at, event)
 
     def rejected(

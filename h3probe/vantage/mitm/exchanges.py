@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from mitmproxy import ctx
 from mitmproxy.proxy.mode_specs import ReverseMode
 
 from h3probe.events import AltSvcSeen, Exchange, PlainRequest, UpstreamTrouble
 from h3probe.vantage.mitm import altsvc
+from h3probe.vantage.mitm.direct_look import DirectLook
 from h3probe.vantage.mitm.tunnels import ASKED
 from h3probe.vantage.mitm.words import host_and_port, path_of, plain_error, schemes, version
 
@@ -42,6 +44,8 @@ class Exchanges:
         self._standing = {
             (each.target_host.lower(), each.target_port): each.port for each in (settings.standing if settings else ())
         }
+        self._look_directly = settings is not None and settings.look_directly
+        self._direct: DirectLook | None = None
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """A request begins."""
@@ -86,8 +90,16 @@ class Exchanges:
             flow.metadata[_OFFERED] = (time.time_ns(), lines)
         if lines and self._changes:
             self._offered(flow, watch)
+        if not lines and self._look_directly and flow.client_conn.tls_established:
+            self._look(flow, watch)
         if response.status_code == 407 and self._upstream is not None and ASKED not in flow.metadata:
             self._refused(flow, watch, response)
+
+    def _look(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
+        if self._direct is None:
+            roots, insecure = ctx.options.ssl_verify_upstream_trusted_ca, ctx.options.ssl_insecure
+            self._direct = DirectLook(self._connections.emit, roots, insecure=insecure)
+        self._direct.look(watch, flow.request.host, flow.request.port, _origin(flow.request))
 
     def _offered(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
         """Report the Alt-Svc of a response once: what came, and what goes on by now."""

@@ -61,9 +61,13 @@ class Policy:
         return self._all or any(self._matches(name) for name in names)
 
     def refuse(self, transport: Transport, *hosts: str) -> None:
-        """A client refused the certificate of these hosts: let them alone from now on."""
+        """A client refused the certificate of these hosts: let them alone from now on.
+
+        Over QUIC browsers refuse a CA that they take over TCP; one that is refused over TCP is no good anywhere.
+        """
+        transports: tuple[Transport, ...] = ("tcp", "udp") if transport == "tcp" else ("udp",)
         if len(self._refused) < REMEMBERED:
-            self._refused.update((transport, host.lower()) for host in hosts)
+            self._refused.update((each, host.lower()) for host in hosts for each in transports)
 
     def accept(self, *hosts: str) -> None:
         """A client believed the certificate of these hosts."""

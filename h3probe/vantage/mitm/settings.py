@@ -55,6 +55,7 @@ class Settings:
         intercept: The hosts whose TLS is terminated; empty for all, None for none.
         upstream: The proxy behind this one.
         standing: The servers that it stands before, in reverse mode.
+        look_directly: Whether servers whose answers bring no Alt-Svc are asked past `upstream` too.
         secrets: Texts that must not appear in any log line.
     """
 
@@ -62,6 +63,7 @@ class Settings:
     intercept: tuple[str, ...] | None = None
     upstream: Upstream | None = None
     standing: tuple[Standing, ...] = ()
+    look_directly: bool = False
     secrets: tuple[str, ...] = ()
 
     def dump(self) -> str:
@@ -77,5 +79,6 @@ class Settings:
             intercept=None if values["intercept"] is None else tuple(values["intercept"]),
             upstream=None if values["upstream"] is None else Upstream(**values["upstream"]),
             standing=tuple(Standing(**each) for each in values["standing"]),
+            look_directly=values["look_directly"],
             secrets=tuple(values["secrets"]),
         )

@@ -51,8 +51,8 @@ def test_a_name_that_does_not_match_is_decided_before_its_hello() -> None:
     assert policy.may("tcp", "192.0.2.1")
 
 
-def test_who_refused_is_let_alone_over_that_transport() -> None:
-    """After a refusal the host passes through, by all its names, and over the other transport it is still asked."""
+def test_who_refused_over_quic_is_let_alone_over_quic() -> None:
+    """After a refusal over QUIC the host passes through, by all its names, and over TCP it is still asked."""
     policy = Policy(())
     policy.refuse("udp", "Example.org", "192.0.2.1")
     assert not policy.wants("udp", "example.org", None)
@@ -60,6 +60,14 @@ def test_who_refused_is_let_alone_over_that_transport() -> None:
     assert not policy.wants("udp", "192.0.2.9", "example.org")
     assert not policy.may("udp", "example.org")
     assert policy.wants("tcp", "example.org", None)
+
+
+def test_who_is_refused_over_tcp_is_let_alone_everywhere() -> None:
+    """A client that does not trust the authority over TCP will not over QUIC; the other way round it may."""
+    policy = Policy(())
+    policy.refuse("tcp", "example.org")
+    assert not policy.wants("tcp", "example.org", None)
+    assert not policy.wants("udp", "example.org", None)
 
 
 def test_who_accepted_is_remembered() -> None:
