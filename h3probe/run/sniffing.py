@@ -71,6 +71,8 @@ def sniff(
             recorder = make_recorder()
         if recorder is not None:
             stack.enter_context(recorder)
+            if sniffer is not None and recorder.keeps_payload:
+                sniffer.keep_everything()
         session = Session(engine, output, attribution, recorder)
         command: Command | None = None
         stop = stack.enter_context(Stop(lambda number: command.forward(number) if command is not None else None))

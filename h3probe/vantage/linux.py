@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from h3probe.events import Endpoint
+    from h3probe.vantage.bulk import Ports
 
 _SO_ATTACH_FILTER = 26
 _SO_RCVBUFFORCE = 33
@@ -63,7 +64,8 @@ class PacketSource:
     def __init__(
         self, *, interfaces: Collection[int] = (), ports: Collection[int] = (), hosts: Collection[bytes] = ()
     ) -> None:
-        self._ports, self._hosts = ports, hosts
+        self._interfaces, self._ports, self._hosts = interfaces, ports, hosts
+        self._bulk: Collection[Ports] = ()
         self._buffer = bytearray(bpf.SNAPLEN)
         self._view = memoryview(self._buffer)
         self._received = self._dropped = 0
@@ -104,7 +106,16 @@ class PacketSource:
 
     def narrow(self, interfaces: Collection[int]) -> None:
         """Watch these interfaces from now on; the filter is exchanged in one step, and no packet is lost by it."""
-        self._attach(bpf.program(interfaces=interfaces, ports=self._ports, hosts=self._hosts))
+        self._interfaces = interfaces
+        self._filter()
+
+    def thin_out(self, bulk: Collection[Ports]) -> None:
+        """Keep samples of these flows from now on, and what opens or ends something."""
+        self._bulk = bulk
+        self._filter()
+
+    def _filter(self) -> None:
+        self._attach(bpf.program(interfaces=self._interfaces, ports=self._ports, hosts=self._hosts, bulk=self._bulk))
 
     def _attach(self, program: bytes) -> None:
         array = ctypes.create_string_buffer(program, len(program))

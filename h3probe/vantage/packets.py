@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Collection, Sequence
 
+    from h3probe.vantage.bulk import Ports
+
 
 class Packet(NamedTuple):
     """One packet as one interface showed it.
@@ -40,6 +42,9 @@ class Source(Protocol):
 
     def narrow(self, interfaces: Collection[int]) -> None:
         """Watch the interfaces with these indexes."""
+
+    def thin_out(self, bulk: Collection[Ports]) -> None:
+        """Keep samples of these flows, where the system can do that."""
 
     def read(self) -> Packet | None:
         """The next packet that waits, or None; never blocks."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from h3probe.events import Dropped, Frame
 from h3probe.vantage import interfaces as host_interfaces
+from h3probe.vantage.bulk import Bulk
 from h3probe.vantage.duplicates import Duplicates
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Sniffer:
         self._source = _open(self._indexes, ports, hosts)
         self._numbers = itertools.count(1) if numbers is None else numbers
         self._table = Duplicates()
+        self._bulk: Bulk | None = Bulk()
         self._reported = 0
         self._looked = time.monotonic()
 
@@ -90,11 +92,17 @@ class Sniffer:
         interest, read until the list is empty: then the counts are final.
         """
         self._look_for_interfaces()
+        if self._bulk is not None and self._bulk.calmed(time.time_ns()):
+            self._source.thin_out(self._bulk.flows)
         events: list[Frame | Dropped] = []
         for _ in range(limit):
             packet = self._source.read()
             if packet is None:
                 break
+            if self._bulk is not None and packet.network is not None:
+                changed = self._bulk.saw(packet.data, packet.network, packet.time_ns)
+                if changed:
+                    self._source.thin_out(self._bulk.flows)
             if not self._is_duplicate(packet):
                 events.append(
                     Frame(
@@ -111,6 +119,11 @@ class Sniffer:
             events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))
             self._reported = dropped
         return events
+
+    def keep_everything(self) -> None:
+        """Read every packet of long transfers too, and not samples of them (`h3probe.vantage.bulk`)."""
+        self._bulk = None
+        self._source.thin_out(())
 
     def _is_duplicate(self, packet: Packet) -> bool:
         # What goes over loopback goes over nothing else.
