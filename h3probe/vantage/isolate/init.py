@@ -1,0 +1,412 @@
+"""Process 1 of the isolation: makes the namespaces, then starts, reaps and reports what runs in them.
+
+It is started by `isolation.py` as `python -I -S`, and imports little: its start is the command's delay. All it is to do
+comes as one JSON object over a socket that keeps messages apart; its own messages are JSON objects, too:
+
+    {"ready": seconds, "shaped": n}             with the descriptors of packets, M and the user namespace; which of the
+                                                scripts for tc was accepted first
+    {"failed": step, "errno": n, "said": "…"}   the set-up ends here
+    {"command": pid}                            from the command's own process, for the kernel to say who sends it
+    {"executed": errno}                         it runs (0), or why not
+    {"exited": status}                          the command; as waitstatus_to_exitcode has it
+    {"uplink_ended": "…"}                       with the last it said
+
+With the socket's other end (h3probe ends, however it ends) this process ends, and so does everything in its namespace:
+the kernel sees to that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# linux/prctl.h, linux/mount.h, linux/capability.h
+_PR_SET_PDEATHSIG = 1
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_RAISE, _PR_CAP_AMBIENT_CLEAR_ALL = 2, 4
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
+_MNT_DETACH = 2
+_CAPABILITY_VERSION_3 = 0x20080522
+_ETH_P_ALL = 3
+
+_MAX_MESSAGE = 1 << 20
+_UPLINK_PATIENCE_S = 5.0
+_LOOK_AGAIN_S = 0.002
+_IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Failed(Exception):
+    """A step of the set-up that was not possible.
+
+    Attributes:
+        step: Its name.
+        number: The errno; 0 where a program failed.
+        said: What the program said.
+    """
+
+    def __init__(self, step: str, number: int, said: str = "") -> None:
+        super().__init__(step)
+        self.step, self.number, self.said = step, number, said
+
+
+def main() -> None:
+    """Run as `python -I -S -c … DESCRIPTOR`; the process that is started becomes the parent of process 1."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    plan = json.loads(control.recv(_MAX_MESSAGE))
+    ignored = [number for number in _IGNORED if signal.getsignal(number) == signal.SIG_IGN]
+    for number in _IGNORED:  # the terminal's are for the command
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        _enter_user_namespace(plan)
+        _step("pid namespace", lambda: os.unshare(os.CLONE_NEWPID))
+        _die_with_parent()
+        if os.getppid() != plan["parent"]:
+            os._exit(0)
+        pid = os.fork()
+    except Failed as failure:
+        _tell(control, {"failed": failure.step, "errno": failure.number, "said": failure.said})
+        os._exit(1)
+    if pid:
+        control.close()
+        _, status = os.waitpid(pid, 0)
+        os._exit(min(1, status))
+    _be_process_1(control, plan, ignored)
+
+
+def _be_process_1(control: socket.socket, plan: dict[str, Any], ignored: list[signal.Signals]) -> NoReturn:
+    status = 1
+    try:
+        _die_with_parent()
+        Init(control, plan, ignored).run()
+        status = 0
+    except Failed as failure:
+        _tell(control, {"failed": failure.step, "errno": failure.number, "said": failure.said})
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is for the person at the terminal to read
+        _tell(control, {"failed": "init", "errno": 0, "said": repr(error)})
+    finally:
+        os._exit(status)
+
+
+class Init:
+    """What process 1 does."""
+
+    def __init__(self, control: socket.socket, plan: dict[str, Any], ignored: list[signal.Signals]) -> None:
+        self._control = control
+        self._plan = plan
+        self._ignored = ignored
+        self._command = 0
+        self._shaped = len(plan["shaping"])
+        self._said = -1
+
+    def run(self) -> None:
+        """Set up, report, and serve until the socket's other end is closed."""
+        began = time.monotonic()
+        wake, signalled = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptors = self._set_up()
+        signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        answer = json.dumps({"ready": time.monotonic() - began, "shaped": self._shaped}).encode()
+        socket.send_fds(self._control, [answer], descriptors)
+        for descriptor in descriptors[:1]:
+            os.close(descriptor)
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        self._reap()
+        while True:
+            for ready, _ in poll.poll():
+                if ready == wake:
+                    os.read(wake, 4096)
+                elif not self._serve():
+                    return
+            self._reap()
+
+    def _set_up(self) -> list[int]:
+        plan = self._plan
+        _step("mount namespace", lambda: os.unshare(os.CLONE_NEWNS))
+        _step("mount namespace", lambda: _mount("none", "/", None, _MS_REC | _MS_SLAVE))
+        _keep_capabilities_over_exec()
+        uplink_may_start = self._start_uplink()
+        _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
+        self._client = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+        _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
+        middle = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        user = os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        staging = plan["staging"]
+        _step("mount", lambda: _mount("tmpfs", staging, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755"))
+        os.close(os.open(f"{staging}/middle", os.O_CREAT, 0o444))
+        _step("mount", lambda: _mount("/proc/self/ns/net", f"{staging}/middle", None, _MS_BIND))
+        os.close(uplink_may_start)
+        for path, value in plan["middle_settings"]:
+            _set(path, value)
+        rules = [
+            _start(plan["nft"], plan["client_rules"], self._in_client),
+            _start(plan["nft"], plan["middle_rules"]),
+        ]
+        settings = plan["client_settings"]
+        _finish("links", _start(plan["ip"], plan["client_links"], lambda: self._in_client(settings)))
+        _finish("links", _start(plan["ip"], plan["middle_links"]))
+        for each in rules:
+            _finish("rules", each)
+        self._wait_for_uplink()
+        self._shape()
+        self._replace_files()
+        return [packets.detach(), middle, user]
+
+    def _in_client(self, settings: list[tuple[str, str]] | None = None) -> None:
+        os.setns(self._client, os.CLONE_NEWNET)
+        for path, value in settings or ():
+            _set(path, value)
+
+    def _start_uplink(self) -> int:
+        """Fork it while this process is still in the host's network, where it must be and nobody gets back to.
+
+        Returns:
+            The descriptor to close when there is a middle namespace to join.
+        """
+        self._said = os.memfd_create("said")
+        held, may_start = os.pipe2(os.O_CLOEXEC)
+
+        def prepare() -> None:
+            os.close(may_start)
+            os.setpgid(0, 0)  # the terminal's Ctrl-C is not for it
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+            os.dup2(self._said, 1)
+            os.dup2(self._said, 2)
+            os.read(held, 1)
+
+        self._uplink = _fork(lambda: _execute(self._plan["uplink"], prepare))
+        os.close(held)
+        return may_start
+
+    def _wait_for_uplink(self) -> None:
+        deadline = time.monotonic() + _UPLINK_PATIENCE_S
+        while not self._uplink_is_ready():
+            if os.waitpid(self._uplink, os.WNOHANG)[0]:
+                raise Failed("uplink", 0, _contents(self._said))
+            if time.monotonic() > deadline:
+                raise Failed("uplink", errno.ETIMEDOUT, _contents(self._said))
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _uplink_is_ready(self) -> bool:
+        for path, interface_at in (("/proc/self/net/route", 0), ("/proc/self/net/ipv6_route", -1)):
+            if path in self._plan["routes"]:
+                with open(path) as table:  # noqa: PTH123 - pathlib costs more than the rest of this process's start
+                    rows = [line.split() for line in table]
+                if not any(row[interface_at] == self._plan["tap"] and set(row[1 + interface_at]) == {"0"} for row in rows):
+                    return False
+        return True
+
+    def _shape(self) -> None:
+        for number, script in enumerate(self._plan["shaping"]):
+            try:
+                _finish("shaping", _start(self._plan["tc"], script))
+            except Failed:
+                continue
+            self._shaped = number
+            return
+
+    def _replace_files(self) -> None:
+        staging = self._plan["staging"]
+        for number, (path, text) in enumerate(self._plan["files"]):
+            source = f"{staging}/{number}"
+            with open(source, "w", errors="surrogateescape") as file:  # noqa: PTH123 - as above
+                file.write(text)
+            _step("mount", lambda source=source, path=path: _mount(source, path, None, _MS_BIND))
+        _libc.umount2(staging.encode(), _MNT_DETACH)
+        # A container has covered parts of its /proc, and a user namespace may not uncover them. The old one, which then
+        # stays, shows the host's processes and their numbers.
+        with contextlib.suppress(OSError):
+            _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+
+    def _serve(self) -> bool:
+        message, descriptors, _, _ = socket.recv_fds(self._control, _MAX_MESSAGE, 4)
+        if not message:
+            return False
+        order = json.loads(message)
+        if "run" in order:
+            self._run(order["run"], descriptors)
+        elif "ports" in order:
+            _, said = _start(self._plan["nft"], order["ports"], lambda: self._in_client(order["settings"]))
+            os.close(said)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return True
+
+    def _run(self, order: dict[str, Any], streams: list[int]) -> None:
+        failed, failure = os.pipe2(os.O_CLOEXEC)
+
+        def run() -> None:
+            try:
+                self._in_client()
+                for target, stream in enumerate(streams):
+                    os.dup2(stream, target)
+                for number in {*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ} - set(self._ignored):
+                    signal.signal(number, signal.SIG_DFL)
+                _drop_privileges(order)
+                _tell(self._control, {"command": os.getpid()})
+                arguments = [os.fsencode(each) for each in order["argv"]]
+                environment = {os.fsencode(name): os.fsencode(value) for name, value in order["env"].items()}
+                os.execvpe(arguments[0], arguments, environment)  # noqa: S606 - the command that is to be watched
+            except OSError as error:
+                os.write(failure, str(error.errno).encode())
+
+        self._command = _fork(run)
+        os.close(failure)
+        number = os.read(failed, 16)
+        os.close(failed)
+        _tell(self._control, {"executed": int(number or b"0")})
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            if pid == self._command:
+                _tell(self._control, {"exited": os.waitstatus_to_exitcode(status)})
+            elif pid == self._uplink:
+                _tell(self._control, {"uplink_ended": _contents(self._said)})
+
+
+def _enter_user_namespace(plan: dict[str, Any]) -> None:
+    if not plan["user_namespace"]:
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    _step("user namespace", lambda: os.unshare(os.CLONE_NEWUSER))
+    # Without this an ordinary user may not map a group: one could be left that a file's permissions shut out.
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        _step("user map", lambda name=name, text=text: _write(f"/proc/self/{name}", text))
+
+
+def _drop_privileges(order: dict[str, Any]) -> None:
+    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    _set_inheritable(0)
+    if order["user"] is not None:
+        uid, gid, groups = order["user"]
+        os.setgroups(groups)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+
+
+def _keep_capabilities_over_exec() -> None:
+    """Let the programs of the set-up have this process's capabilities, although the user is not 0 (capabilities(7))."""
+    if os.geteuid() == 0:
+        return
+    _set_inheritable((1 << 64) - 1)
+    for capability in range(64):
+        if _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0) < 0:
+            break
+
+
+def _set_inheritable(mask: int) -> None:
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the upper halves of them
+    _libc.capget(header, sets)
+    sets[2], sets[5] = sets[1] & mask, sets[4] & (mask >> 32)
+    _libc.capset(header, sets)
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _step(name: str, action: Callable[[], object]) -> None:
+    try:
+        action()
+    except OSError as error:
+        raise Failed(name, error.errno or 0) from error
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    texts = [None if text is None else text.encode() for text in (source, target, kind, data)]
+    if _libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), target)
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _set(path: str, value: str) -> None:
+    try:
+        _write(path, value)
+    except FileNotFoundError:  # a kernel without IPv6
+        return
+    except OSError as error:
+        raise Failed(path, error.errno or 0) from error
+
+
+def _fork(run: Callable[[], None]) -> int:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            run()
+        finally:
+            os._exit(127)
+    return pid
+
+
+def _execute(argv: list[str], prepare: Callable[[], None]) -> None:
+    prepare()
+    os.execv(argv[0], argv)  # noqa: S606 - programs of the set-up, by their whole paths
+
+
+def _start(argv: list[str], script: str, prepare: Callable[[], None] | None = None) -> tuple[int, int]:
+    """Start a program that reads a script from its standard input; give its number, and where it writes."""
+    source, said = os.memfd_create("script"), os.memfd_create("said")
+    os.write(source, script.encode())
+    os.lseek(source, 0, os.SEEK_SET)
+
+    def connect() -> None:
+        if prepare is not None:
+            prepare()
+        os.dup2(source, 0)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+
+    pid = _fork(lambda: _execute(argv, connect))
+    os.close(source)
+    return pid, said
+
+
+def _finish(step: str, started: tuple[int, int]) -> None:
+    pid, said = started
+    _, status = os.waitpid(pid, 0)
+    text = _contents(said)
+    os.close(said)
+    if status:
+        raise Failed(step, 0, text)
+
+
+def _contents(descriptor: int) -> str:
+    return os.pread(descriptor, 4096, 0).decode(errors="replace").strip()
+
+
+def _tell(control: socket.socket, message: dict[str, object]) -> None:
+    try:
+        control.send(json.dumps(message).encode())
+    except OSError:  # nobody listens any more: the end comes with the next message
+        return

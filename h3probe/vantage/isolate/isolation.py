@@ -1,0 +1,311 @@
+"""The isolation as h3probe's own process has it, outside of all its namespaces."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from h3probe.vantage import privileges
+from h3probe.vantage.command import Running, start_failure
+from h3probe.vantage.isolate import enter, scripts
+from h3probe.vantage.isolate.host_ports import listening
+from h3probe.vantage.isolate.obstacles import IsolateError, explain
+from h3probe.vantage.isolate.plan import make_plan, reserved
+from h3probe.vantage.isolate.spec import IsolateSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+_PACKAGE_ROOT = Path(__file__).parents[3]
+_BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from h3probe.vantage.isolate.init import main; main()"
+
+_READY_PATIENCE_S = 15.0
+_GRACE_S = 2.0
+_PORTS_INTERVAL_S = 0.5
+_MAX_MESSAGE = 1 << 16
+_CREDENTIALS = struct.Struct("@3i")  # pid, uid, gid
+
+
+class Isolation:
+    """A network of its own, for the length of a `with` block; commands that run in it end with it.
+
+    Args:
+        spec: What is changed on the way out.
+        user: Whom commands run as, when this process is root.
+        intercept: Redirect all TCP but DNS to `addresses.INTERCEPT_PORT` in the middle namespace.
+
+    Attributes:
+        spec: The flags in force: those that were asked for, without what this kernel cannot.
+        uplink: The way out; its `addresses` say who is where, its `icmp_errors` whether refusals come back.
+        notes: What the person at the terminal has to know.
+        ipv6: Whether the command has IPv6.
+        ready_s: Seconds the set-up took.
+
+    Raises:
+        IsolateError: There is no isolation here; one line says why, and the way around.
+    """
+
+    def __init__(self, spec: IsolateSpec, *, user: privileges.User | None = None, intercept: bool = False) -> None:
+        began = time.monotonic()
+        plan = make_plan(spec, intercept=intercept)
+        self._user = user
+        self.uplink = plan.uplink
+        self.ipv6 = plan.ipv6
+        self._ports = plan.ports
+        self._looked = began
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._processes: list[RemoteProcess] = []
+        self._descriptors: list[int] = []
+        self._over = False
+        self._uplink_said: str | None = None
+        arguments = [sys.executable, "-I", "-S", "-c", _BOOT, str(_PACKAGE_ROOT), str(theirs.fileno())]
+        self._control.send(json.dumps(plan.order).encode())
+        self._init = subprocess.Popen(arguments, pass_fds=[theirs.fileno()], restore_signals=False)  # noqa: S603 - this Python
+        theirs.close()
+        try:
+            ready = self._wait_until_ready()
+            self.spec = _in_force(spec, plan.shaped, ready["shaped"])
+        except BaseException:
+            self.close()
+            raise
+        self.notes = _notes(spec, self.spec, self)
+        self.ready_s = time.monotonic() - began
+
+    def _wait_until_ready(self) -> dict[str, Any]:
+        message, descriptors, _ = self._receive(_READY_PATIENCE_S)
+        self._descriptors = descriptors
+        if message is None:
+            why = "its first process ended" if self._over else f"not ready within {_READY_PATIENCE_S:.0f} s"
+            raise IsolateError(f"--isolate: {why}")
+        if "failed" in message:
+            raise explain(message["failed"], message["errno"], message["said"], root=os.geteuid() == 0)
+        return message
+
+    def fileno(self) -> int:
+        """Readable when `poll` or a command's `poll` may have news."""
+        return self._control.fileno()
+
+    def packet_socket(self) -> socket.socket:
+        """Give an AF_PACKET socket of the command's namespace, all interfaces, which is the caller's to close."""
+        return socket.socket(fileno=os.dup(self._descriptors[0]))
+
+    def enter_middle(self, argv: Sequence[str]) -> list[str]:
+        """Give the command line that runs `argv` in the middle namespace.
+
+        It names descriptors of this process, which must be left open in the child (`middle_descriptors`).
+        """
+        _, network, user = self._descriptors
+        joined = -1 if os.geteuid() == 0 else user
+        return [sys.executable, "-I", "-S", str(Path(enter.__file__)), str(network), str(joined), *argv]
+
+    @property
+    def middle_descriptors(self) -> list[int]:
+        """What a child that was started with `enter_middle` needs: `Popen(…, pass_fds=…)`."""
+        return self._descriptors[1:]
+
+    def command(self, argv: Sequence[str], *, env: dict[str, str] | None = None, stdout: int | None = None) -> Running:
+        """Start a command inside, with this terminal, these standard streams and this process group.
+
+        Args:
+            argv: The command and its arguments.
+            env: Its environment; this process's own, or that of the user, unless given.
+            stdout: The descriptor it gets as standard output; this process's own unless given.
+
+        Raises:
+            CommandError: It could not be started; with the exit status a shell gives, 126 or 127.
+        """
+        if env is None:
+            env = dict(os.environ) if self._user is None else privileges.environment_of(self._user)
+        user = None if self._user is None else (self._user.uid, self._user.gid, privileges.groups_of(self._user))
+        process = RemoteProcess(self)
+        self._processes.append(process)
+        order = json.dumps({"run": {"argv": list(argv), "env": env, "user": user}}).encode()
+        socket.send_fds(self._control, [order], [0, 1 if stdout is None else stdout, 2])
+        number = process.wait_until_executed()
+        if number:
+            raise start_failure(argv[0], OSError(number, os.strerror(number)), self._user)
+        return Running(argv, process)
+
+    def poll(self) -> str | None:
+        """Follow the host's listening ports, twice a second at most, and look after the uplink; never waits.
+
+        Returns:
+            Once, when the uplink has ended: what it said last, one line, possibly empty.
+        """
+        self.receive_waiting()
+        now = time.monotonic()
+        if now - self._looked >= _PORTS_INTERVAL_S and not self._over:
+            self._looked = now
+            ports = listening()
+            changes = scripts.port_changes(self._ports, ports)
+            if changes:
+                self._ports = ports
+                self._send({"ports": changes, "settings": [reserved(ports)]})
+        said, self._uplink_said = self._uplink_said, None
+        return said
+
+    def receive_waiting(self, timeout: float = 0.0) -> None:
+        """Take in what has been reported; wait for the first report for `timeout` seconds at most."""
+        while not self._over:
+            message, _, pid = self._receive(timeout)
+            if message is None:
+                return
+            timeout = 0.0
+            if "uplink_ended" in message:
+                self._uplink_said = " ".join(message["uplink_ended"].split())
+            elif self._processes:
+                self._processes[-1].take(message, pid)
+
+    def _receive(self, timeout: float) -> tuple[dict[str, Any] | None, list[int], int]:
+        if not select.select([self._control], [], [], timeout)[0]:
+            return None, [], 0
+        room = socket.CMSG_SPACE(4 * 4) + socket.CMSG_SPACE(_CREDENTIALS.size)
+        try:
+            data, ancillary, _, _ = self._control.recvmsg(_MAX_MESSAGE, room, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionError:
+            data, ancillary = b"", []
+        descriptors: list[int] = []
+        pid = 0
+        for _, kind, value in ancillary:
+            if kind == socket.SCM_RIGHTS:
+                descriptors += struct.unpack(f"@{len(value) // 4}i", value)
+            elif kind == socket.SCM_CREDENTIALS:
+                pid = _CREDENTIALS.unpack_from(value)[0]
+        if not data:
+            self._over = True
+            for process in self._processes:
+                process.lost()
+            return None, descriptors, pid
+        return json.loads(data), descriptors, pid
+
+    def _send(self, message: dict[str, object]) -> None:
+        with contextlib.suppress(OSError):  # it is over; the next `poll` says so
+            self._control.send(json.dumps(message).encode())
+
+    def close(self) -> None:
+        """End whatever runs inside, and wait until nothing is left of it."""
+        self._control.close()
+        self._over = True
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = []
+        try:
+            self._init.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(PermissionError):  # root was given up
+                self._init.kill()
+            self._init.wait()
+        for process in self._processes:
+            process.lost()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class RemoteProcess:
+    """A command that process 1 of the isolation has started, with as much of `Popen` as `Running` uses."""
+
+    def __init__(self, isolation: Isolation) -> None:
+        self._isolation = isolation
+        self._descriptor = -1
+        self._executed: int | None = None
+        self.pid = 0
+        self.returncode: int | None = None
+
+    def take(self, message: dict[str, Any], sender: int) -> None:
+        """Take in a report of process 1; the number of its sender is the kernel's word, in this process's terms."""
+        if "command" in message:
+            self.pid = sender
+            with contextlib.suppress(OSError):
+                self._descriptor = os.pidfd_open(sender)
+        elif "executed" in message:
+            self._executed = message["executed"]
+        elif "exited" in message:
+            self.returncode = message["exited"]
+
+    def lost(self) -> None:
+        """The isolation is over, and everything in it killed."""
+        if self.returncode is None:
+            self.returncode = -signal.SIGKILL
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def wait_until_executed(self) -> int:
+        """Wait until it runs; 0, or the errno of why it does not."""
+        while self._executed is None and self.returncode is None:
+            self._isolation.receive_waiting(_READY_PATIENCE_S)
+        return self._executed or 0
+
+    def poll(self) -> int | None:
+        """As `Popen.poll`."""
+        if self.returncode is None:
+            self._isolation.receive_waiting()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """As `Popen.wait`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.returncode is None:
+            left = _READY_PATIENCE_S if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired([], timeout or 0.0)
+            self._isolation.receive_waiting(left)
+        return self.returncode
+
+    def send_signal(self, sig: int) -> None:
+        """As `Popen.send_signal`; it cannot reach another process that got the number later."""
+        if self._descriptor >= 0 and self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._descriptor, sig)
+
+    def kill(self) -> None:
+        """As `Popen.kill`."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _in_force(asked: IsolateSpec, shaped: list[IsolateSpec], number: int) -> IsolateSpec:
+    found = shaped[number] if number < len(shaped) else shaped[-1]
+    if found != asked and not found.words():
+        raise IsolateError(f"--isolate: this kernel cannot do it ({', '.join(asked.words())}): {_lacking(asked, found)}")
+    return found
+
+
+def _lacking(asked: IsolateSpec, found: IsolateSpec) -> str:
+    lacking = []
+    if asked.delay_ms and not found.delay_ms:
+        lacking.append("no netem (module sch_netem), no --delay")
+    if asked.rate_mbit and not found.rate_mbit:
+        lacking.append("no token buckets (module sch_tbf), no --rate")
+    return "; ".join(lacking)
+
+
+def _notes(asked: IsolateSpec, found: IsolateSpec, isolation: Isolation) -> list[str]:
+    notes = []
+    if asked != found:
+        notes.append(f"this kernel has {_lacking(asked, found)}")
+    if not isolation.uplink.icmp_errors:
+        notes.append(
+            f"{isolation.uplink.name} brings no ICMP errors back: a UDP port that refuses looks like one that is silent; "
+            "with passt (2024 or later) installed both are told apart"
+        )
+    if asked.ipv6 and not isolation.ipv6 and asked.mtu is not None and asked.mtu < 1280:
+        notes.append("with an MTU below 1280 there is no IPv6")
+    return notes

@@ -1,0 +1,117 @@
+"""The one JSON object that `init.py` is given: everything it does, decided beforehand."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from h3probe.vantage.isolate import scripts
+from h3probe.vantage.isolate.addresses import TAP
+from h3probe.vantage.isolate.host_ports import default_routes, listening
+from h3probe.vantage.isolate.obstacles import IsolateError, check_platform, check_tools, check_tun, no_uplink
+from h3probe.vantage.isolate.resolver import replacement
+from h3probe.vantage.isolate.uplink import Uplink, find_tool, find_uplink
+
+if TYPE_CHECKING:
+    from h3probe.vantage.isolate.host_ports import Ports
+    from h3probe.vantage.isolate.spec import IsolateSpec
+
+_STAGING = ("/mnt", "/srv", "/media", "/opt", "/tmp", "/run")  # noqa: S108 - covered for a moment, in a namespace of its own
+_IPV4, _IPV6 = "/proc/self/net/route", "/proc/self/net/ipv6_route"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be set up.
+
+    Attributes:
+        order: What `init.py` reads.
+        uplink: The way out.
+        ipv6: Whether C has IPv6.
+        ports: What the host listens on.
+        shaped: For each script of tc in `order`, in the order they are tried, the flags in force with it.
+    """
+
+    order: dict[str, Any]
+    uplink: Uplink
+    ipv6: bool
+    ports: Ports
+    shaped: list[IsolateSpec]
+
+
+def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
+    """Look at this host and decide.
+
+    Raises:
+        IsolateError: Something is missing that cannot be done without.
+    """
+    check_platform()
+    tools = {name: find_tool(name) for name in ("ip", "nft")}
+    check_tools(tools)
+    uplink, instead = find_uplink()
+    if uplink is None:
+        raise no_uplink(instead)
+    check_tun()
+    ipv4, ipv6 = default_routes()
+    ipv6 = ipv6 and spec.ipv6 and uplink.ipv6 and (spec.mtu is None or spec.mtu >= 1280)
+    root = os.geteuid() == 0
+    file = replacement(uplink.addresses.dns)
+    needed = [uplink.program, *(path for path in tools.values() if path), *([file[0]] if file else [])]
+    staging = _staging(needed)
+    ports = listening()
+    shaped = without_what_the_kernel_lacks(spec)
+    order: dict[str, Any] = {
+        "parent": os.getpid(),
+        "user_namespace": not root,
+        "staging": staging,
+        "ip": [tools["ip"], "-batch", "-"],
+        "nft": [tools["nft"], "-f", "-"],
+        "tc": [find_tool("tc") or "/sbin/tc", "-batch", "-"],
+        "uplink": uplink.argv(f"{staging}/middle", ipv4=ipv4, ipv6=ipv6, root=root),
+        "tap": TAP,
+        "routes": [_IPV4, _IPV6] if ipv6 else [_IPV4],
+        "client_links": scripts.client_links(uplink.addresses, spec, f"{staging}/middle", ipv6=ipv6),
+        "middle_links": scripts.middle_links(uplink.addresses, spec, ipv6=ipv6),
+        "client_rules": scripts.client_rules(uplink.addresses, ports, ipv6=ipv6),
+        "middle_rules": scripts.middle_rules(uplink.addresses, spec, intercept=intercept),
+        "client_settings": client_settings(ports, ipv6=ipv6),
+        "middle_settings": [("/proc/sys/net/ipv4/ip_forward", "1")]
+        + ([("/proc/sys/net/ipv6/conf/all/forwarding", "1")] if ipv6 else []),
+        "shaping": [scripts.shaping(each) for each in shaped],
+        "files": [file] if file else [],
+    }
+    return Plan(order, uplink, ipv6, ports, shaped)
+
+
+def client_settings(ports: Ports, *, ipv6: bool) -> list[tuple[str, str]]:
+    """Give the sysctls of C, before it has an interface."""
+    settings = [("/proc/sys/net/ipv4/conf/all/route_localnet", "1"), reserved(ports)]
+    if not ipv6:
+        settings.append(("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"))
+    return settings
+
+
+def reserved(ports: Ports) -> tuple[str, str]:
+    """Give the sysctl that keeps the command's own sockets from taking a port that stands for the host's by chance."""
+    numbers = sorted(set().union(*ports.values()))
+    return "/proc/sys/net/ipv4/ip_local_reserved_ports", ",".join(map(str, numbers)) + "\n"
+
+
+def without_what_the_kernel_lacks(spec: IsolateSpec) -> list[IsolateSpec]:
+    """Give the flags as they are and, one by one, without those for which a kernel may have no queueing discipline."""
+    found = [spec]
+    for each in (replace(spec, delay_ms=0.0), replace(spec, rate_mbit=0.0)):
+        if each not in found:
+            found.append(each)
+    neither = replace(spec, delay_ms=0.0, rate_mbit=0.0)
+    return found if neither in found else [*found, neither]
+
+
+def _staging(needed: list[str]) -> str:
+    for name in _STAGING:
+        real = Path(name).resolve()
+        if real.is_dir() and not any(Path(path).resolve().is_relative_to(real) for path in needed):
+            return str(real)
+    raise IsolateError(f"--isolate: none of the folders {', '.join(_STAGING)} is there to mount something on")
