@@ -22,8 +22,8 @@ def hand_over(
     """Say where the proxy is, and make the environment in which the plan's command uses it.
 
     Returns:
-        The command's environment; None where there is no command. A reverse proxy is no setting of a client's: it
-        is found by its address, and only its authority is handed over.
+        The command's environment; None where there is no command. A reverse proxy is no setting of a client's, since
+        it is found by its address, and neither is a transparent one: only their authority is handed over.
 
     Raises:
         UserError: The certificates that the command needs cannot be written.
@@ -31,19 +31,22 @@ def hand_over(
     spec = proxy.spec
     where = " and ".join(str(address) for address in proxy.addresses)
     what = "terminating TLS" if spec.intercept is not None else "TLS passes untouched"
-    output.note(f"proxy on {where}, {what}; its authority: {proxy.ca_file}")
-    if proxy.is_exposed:
+    if spec.transparent:
+        output.note(f"TCP goes through a proxy, {what}; its authority: {proxy.ca_file}")
+    else:
+        output.note(f"proxy on {where}, {what}; its authority: {proxy.ca_file}")
+    if proxy.is_exposed and not spec.transparent:
         output.note(f"warning: {where} can be reached from other hosts, and the proxy lets anyone through")
     if not plan.command:
         return None
-    if not spec.reverse:
+    if spec.listen is not None:
         engine.behind_proxy = Path(plan.command[0]).name
     trust = None
     if spec.intercept is not None:
         with privileges.acting_as(user):
             trust = make_trust(proxy.folder, spec.upstream_ca)
     base = None if user is None else privileges.environment_of(user)
-    address = None if spec.reverse else proxy.addresses[0]
+    address = None if spec.listen is None else proxy.addresses[0]
     environment, lines = proxy_environment(kind_of(plan.command), address, trust=trust, environment=base)
     for line in lines:
         output.note(f"set for the command: {line}")

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Final, Self
 from h3probe.errors import DecodeError, UserError
 from h3probe.events import Dropped, ProxyDied, ProxyReady, Unreadable
 from h3probe.vantage import privileges
-from h3probe.vantage.mitm.settings import Settings, Standing
+from h3probe.vantage.mitm.settings import Settings, Standing, become
 from h3probe.vantage.proxy_events import LONGEST_LINE, parse_event
 from h3probe.vantage.proxy_ports import claim
 from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
 from h3probe.vantage.proxy_trust import CA_CERTIFICATE, default_folder, private_folder, system_roots
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from h3probe.events import Endpoint, ProxyEvent
@@ -71,18 +72,29 @@ class Proxy:
         spec: What is asked of it.
         folder: Where its authority is kept; below the user's data folder unless given.
         user: Whom it runs as, when this process is root.
+        wrap: Makes the command line that runs a given one in another network namespace, which is where the listeners
+            of a transparent proxy are. It may take root for that; what it runs is to keep its process number and its
+            descriptors, and becomes `user` by itself.
 
     Attributes:
         addresses: Where it listens, once it is started.
         ready: Whether it does.
     """
 
-    def __init__(self, spec: ProxySpec, *, folder: Path | None = None, user: User | None = None) -> None:
+    def __init__(
+        self,
+        spec: ProxySpec,
+        *,
+        folder: Path | None = None,
+        user: User | None = None,
+        wrap: Callable[[list[str]], list[str]] | None = None,
+    ) -> None:
         self.spec = spec
         self.folder = folder or default_folder(privileges.environment_of(user) if user is not None else None)
         self.addresses: list[Endpoint] = []
         self.ready = False
         self._user = user
+        self._wrap = wrap
         self._process: subprocess.Popen[bytes] | None = None
         self._events = -1
         self._words = -1
@@ -213,6 +225,9 @@ class Proxy:
             upstream = self.spec.upstream
             mode = "regular" if upstream is None else f"upstream:{upstream.scheme}://{upstream.name}"
             return _listening(mode, self.spec.listen, udp=False)[0], ()
+        if self.spec.transparent:
+            # No port is tried here: they may be another namespace's.
+            return [f"transparent@{listen.host}:{listen.port}" for listen in self.spec.transparent], ()
         modes: list[str] = []
         standing: list[Standing] = []
         for each in self.spec.reverse:
@@ -224,6 +239,9 @@ class Proxy:
 
     def _spawn(self, modes: list[str], events: int, words: int) -> subprocess.Popen[bytes]:
         options = _OPTIONS | {"confdir": str(self.folder), "ssl_insecure": str(self.spec.insecure).lower()}
+        if self.spec.transparent:
+            # Who comes there is up to the redirect.
+            options["block_global"] = "false"
         roots = self.spec.upstream_ca or system_roots()
         if roots is not None:
             options["ssl_verify_upstream_trusted_ca"] = str(roots)
@@ -234,6 +252,8 @@ class Proxy:
         for name, value in options.items():
             argv += ["--set", f"{name}={value}"]
         user = self._user
+        if self._wrap is not None:
+            argv, user = self._wrap(argv if user is None else [*argv, become(user)]), None
         try:
             return subprocess.Popen(  # noqa: S603 - this Python, and arguments made here
                 argv,

@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from mitmproxy.proxy.mode_specs import ReverseMode
+from mitmproxy.proxy.mode_specs import ReverseMode, TransparentMode
 
 from h3probe.events import AltSvcSeen, Exchange, PlainRequest, UpstreamTrouble
 from h3probe.vantage.mitm import altsvc
+from h3probe.vantage.mitm.transparent import host_of
 from h3probe.vantage.mitm.tunnels import ASKED
 from h3probe.vantage.mitm.words import host_and_port, path_of, plain_error, schemes, version
 
@@ -57,7 +58,7 @@ class Exchanges:
                     client=watch.client,
                     proxy=watch.proxy,
                     method=request.method,
-                    url=_url(request),
+                    url=_url(flow),
                 )
             )
         if self._changes:
@@ -66,7 +67,7 @@ class Exchanges:
 
     def _authorize(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
         """Credentials for a proxy go to the proxy that they are for, and no further (RFC 9110, 11.7.2)."""
-        if watch.tunnel is not None or isinstance(flow.client_conn.proxy_mode, ReverseMode):
+        if watch.tunnel is not None or isinstance(flow.client_conn.proxy_mode, ReverseMode | TransparentMode):
             return
         if self._upstream is None:
             flow.request.headers.pop("Proxy-Authorization", None)
@@ -98,7 +99,7 @@ class Exchanges:
                     time_ns=time_ns,
                     connection=watch.id,
                     client=watch.client,
-                    origin=_origin(flow.request),
+                    origin=_origin(flow),
                     lines=tuple(lines),
                     passed_on=tuple(flow.response.headers.get_all("alt-svc")),
                 )
@@ -148,9 +149,9 @@ class Exchanges:
                     connection=watch.id,
                     client=watch.client,
                     proxy=watch.proxy,
-                    origin=_origin(request),
+                    origin=_origin(flow),
                     method=request.method,
-                    url=_url(request),
+                    url=_url(flow),
                     status=None if response is None else response.status_code,
                     version=version(request.http_version),
                     server_version=None if response is None else version(response.http_version),
@@ -175,12 +176,16 @@ class Exchanges:
             del flow.websocket.messages[:-1]
 
 
-def _origin(request: http.Request) -> str:
-    return f"{request.scheme}://{host_and_port(request.host, request.port)}"
+def _origin(flow: http.HTTPFlow) -> str:
+    request, host = flow.request, flow.request.host
+    if isinstance(flow.client_conn.proxy_mode, TransparentMode):
+        # All that mitmproxy knows there is the address.
+        host = host_of(request) or flow.client_conn.sni or host
+    return f"{request.scheme}://{host_and_port(host, request.port)}"
 
 
-def _url(request: http.Request) -> str:
-    return _origin(request) + path_of(request.path)
+def _url(flow: http.HTTPFlow) -> str:
+    return _origin(flow) + path_of(flow.request.path)
 
 
 def _ns(seconds: float) -> int:

@@ -10,19 +10,23 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from mitmproxy.proxy import layers
 from mitmproxy.proxy.layers import modes
 from mitmproxy.proxy.layers.http import HTTPMode, HttpStream
 from mitmproxy.proxy.layers.quic import ClientQuicLayer
 
+from h3probe.errors import DecodeError
 from h3probe.events import CaRejected
 from h3probe.vantage.mitm.blind import blind_layer
 from h3probe.vantage.mitm.policy import refusal_over_quic, refusal_over_tls
+from h3probe.vantage.mitm.transparent import Undecided, beginning, host_asked, http_layer, tls_layer
 from h3probe.vantage.mitm.upstream import Opener, UpstreamHttpLayer
 
 if TYPE_CHECKING:
     from mitmproxy import http, tls
     from mitmproxy.connection import Connection
     from mitmproxy.proxy import layer
+    from mitmproxy.proxy.context import Context
 
     from h3probe.vantage.mitm.connections import Connections
     from h3probe.vantage.mitm.policy import Policy
@@ -63,6 +67,9 @@ class Interception:
         if data.layer is not None or watch is None:
             return
         top, host = context.layers[0], context.server.address[0] if context.server.address is not None else None
+        if isinstance(top, modes.TransparentProxy):
+            data.layer = self._transparent(data, context, watch)
+            return
         if isinstance(context.layers[-1], HttpStream | Opener):  # inside of a tunnel
             if host is not None and not self._policy.may("tcp", host):
                 data.layer = blind_layer(context, watch)
@@ -73,6 +80,33 @@ class Interception:
                 data.layer = blind_layer(context, watch)
         elif isinstance(top, modes.HttpUpstreamProxy) and data.data_client()[:2] != b"\x16\x03":
             data.layer = UpstreamHttpLayer(context, HTTPMode.upstream)
+
+    def _transparent(self, data: layer.NextLayer, context: Context, watch: ConnectionWatch) -> layer.Layer | None:
+        """In place of mitmproxy's own choice, which knows no server by its name, and takes anything for HTTP."""
+        if len(context.layers) == 1:
+            return Undecided(context, lambda start, is_all: self._decided(context, watch, start, is_all=is_all))
+        # Inside of TLS. A request to a proxy that is reached over TLS makes sense to that proxy alone.
+        return layers.TCPLayer(context, ignore=True) if data.data_client().startswith(b"CONNECT ") else None
+
+    def _decided(self, context: Context, watch: ConnectionWatch, start: bytes, *, is_all: bool) -> layer.Layer | None:
+        """The layer for a connection that begins with `start`; None when more of it must come, and may."""
+        kind = beginning(start) if self._policy.intercepts and context.server.address is not None else "other"
+        address = context.server.address[0] if context.server.address is not None else ""
+        if kind == "tls":
+            if watch.hello is None and watch.sniffer is not None and not is_all:
+                return None
+            if watch.hello is not None and self._policy.wants("tcp", address, watch.hello.sni):
+                return tls_layer(context)
+        elif kind == "http":
+            try:
+                host = host_asked(start)
+            except DecodeError:
+                return blind_layer(context, watch)
+            if host is None and not is_all:
+                return None
+            if host is not None and self._policy.wants("tcp", address, host or None):
+                return http_layer(context)
+        return blind_layer(context, watch)
 
     def _may_reverse(self, host: str, watch: ConnectionWatch) -> bool:
         """For UDP it is decided here for good, since `ignore_connection` crashes there (mitmproxy 12.3.1)."""
@@ -150,8 +184,13 @@ class Interception:
 
 
 def _hosts(data: tls.TlsData) -> list[str]:
-    """The names under which the server that a client wants is known: by its ClientHello, by its CONNECT."""
+    """The names under which the server that a client wants is known: by its ClientHello, by its CONNECT.
+
+    A transparent proxy knows its address besides, which may be many servers'.
+    """
     address = data.context.server.address
+    if data.conn.sni is not None and isinstance(data.context.layers[0], modes.TransparentProxy):
+        return [data.conn.sni]
     return [name for name in (data.conn.sni, None if address is None else address[0]) if name is not None]
 
 
