@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from h3probe.track.table import BoundedTable
 from h3probe.vantage import privileges
 from h3probe.vantage.proxy_settings import kind_of, proxy_environment
 from h3probe.vantage.proxy_trust import make_trust
 
 if TYPE_CHECKING:
     from h3probe.engine import Engine
+    from h3probe.records import Moment
     from h3probe.run.end import Plan
     from h3probe.run.output import Output
     from h3probe.vantage.proxy import Proxy
+
+_MOST_TOLD: Final = 4096
+
+
+class Races:
+    """Tells a transparent proxy what goes past it, and it cannot know: that a client has QUIC to a host.
+
+    A client that has lets go of its TCP to that host, which looks like the refusal of a certificate.
+
+    Args:
+        proxy: Is told.
+        engine: Knows the connections.
+    """
+
+    def __init__(self, proxy: Proxy, engine: Engine) -> None:
+        self._proxy = proxy
+        self._engine = engine
+        self._told: BoundedTable[str, bool] = BoundedTable(_MOST_TOLD)
+
+    def __call__(self, moments: list[Moment]) -> None:
+        """Look for what is new in these moments."""
+        for moment in moments:
+            quic = self._engine.connection(moment.connection)
+            if quic is None or quic.transport != "quic" or quic.ready is None or self._told.get(quic.id):
+                continue
+            if quic.hello is not None and quic.hello.sni is not None:
+                self._told.put(quic.id, value=True)
+                self._proxy.quic_ready(quic.hello.sni)
 
 
 def hand_over(

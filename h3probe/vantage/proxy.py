@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from h3probe.errors import DecodeError, UserError
 from h3probe.events import Dropped, ProxyDied, ProxyReady, Unreadable
 from h3probe.vantage import privileges
-from h3probe.vantage.mitm.settings import Settings, Standing, become
+from h3probe.vantage.mitm.settings import QuicReady, Settings, Standing, become
 from h3probe.vantage.proxy_events import LONGEST_LINE, parse_event
 from h3probe.vantage.proxy_ports import claim
 from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
@@ -42,6 +42,7 @@ BATCH: Final = 1 << 20
 """Bytes that one call of `events` reads at most."""
 _PIPE: Final = 1 << 20
 _LAST_WORDS: Final = 8192
+_LONGEST_NAME: Final = 255  # a line is written whole or not at all
 _PACKAGE: Final = Path(__file__).parents[1]
 _SCRIPT: Final = Path(__file__).with_name("mitm") / "script.py"
 
@@ -182,6 +183,13 @@ class Proxy:
         early, self._early = self._early, []
         return early + self._read()
 
+    def quic_ready(self, host: str) -> None:
+        """Tell a transparent proxy that a client has QUIC to a host, which is no reason to call its TCP a refusal."""
+        if self._process is None or self._process.stdin is None or len(host) > _LONGEST_NAME:
+            return
+        with contextlib.suppress(BrokenPipeError, BlockingIOError):  # a proxy that does not read has other worries
+            os.write(self._process.stdin.fileno(), QuicReady(host).dump().encode())
+
     def stop(self) -> list[ProxyEvent | Dropped | Unreadable]:
         """End it, and return what it still had to report."""
         process = self._process
@@ -290,6 +298,7 @@ class Proxy:
         with contextlib.suppress(BrokenPipeError):  # it has ended already, and `events` will say why
             self._process.stdin.write(settings.dump().encode())
             self._process.stdin.flush()
+        os.set_blocking(self._process.stdin.fileno(), False)
 
     def _lost_its_port(self, died: ProxyDied) -> bool:
         """Whether somebody took a port that was free, and was to be any that is, before the process had it."""

@@ -3,14 +3,16 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from h3probe.engine import Engine
-from h3probe.events import Event, ProxyEvent
-from h3probe.records import AnyRecord
+from h3probe.events import Dropped, ProxyEvent, Unreadable
+from h3probe.records import AnyRecord, FindingRecord
+from h3probe.run.proxying import Races
 from h3probe.vantage.proxy import Proxy
 from h3probe.vantage.proxy_settings import kind_of, trust_environment
 from h3probe.vantage.proxy_spec import Listen, ProxySpec
@@ -18,7 +20,7 @@ from h3probe.vantage.proxy_trust import Trust, make_trust
 from h3probe.vantage.sniff import Sniffer
 
 from .netns import Netns, environment
-from .parts import Lab, Ran
+from .parts import Lab
 
 CLIENT, MIDDLE = "198.18.0.2", "198.18.0.1"
 CLIENT_6, MIDDLE_6 = "2001:db8:6833::2", "2001:db8:6833::1"
@@ -42,13 +44,11 @@ class Middle:
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.client = Netns("client")
-        self.events: list[Event] = []
 
     def __enter__(self) -> Self:
         self.client.__enter__()
         middle = self.lab.netns
-        hosts = f"{MIDDLE} h3.test\n{MIDDLE_6} h3.test\n{MIDDLE_6} six.test\n"
-        (self.lab.folder / "hosts").write_text(hosts)
+        (self.lab.folder / "hosts").write_text(f"{MIDDLE} h3.test\n")
         for line in (
             f"ip -n {middle.name} link add to-client type veth peer name eth0 netns {self.client.name}",
             f"ip -n {middle.name} addr add {MIDDLE}/30 dev to-client",
@@ -83,7 +83,7 @@ class Middle:
         with Path("/proc/self/ns/net").open() as here, Path(f"/run/netns/{self.client.name}").open() as there:
             os.setns(there.fileno(), os.CLONE_NEWNET)
             try:
-                sniffer = Sniffer(["eth0"])
+                sniffer = Sniffer()  # no names: they would be looked up again, here
             finally:
                 os.setns(here.fileno(), os.CLONE_NEWNET)
         with sniffer:
@@ -97,43 +97,68 @@ class Middle:
         )
         return trust_environment(kind_of(argv), inside, environment=environment())[0]
 
-    def run(self, argv: Sequence[str], env: dict[str, str] | None = None) -> Ran:
-        """Run one of the real programs at the client, to its end."""
-        return self.run_here(self.lab.parts.command(argv), env)
-
-    def run_here(self, argv: Sequence[str], env: dict[str, str] | None = None) -> Ran:
-        """Run a program of this machine at the client, to its end."""
-        began, started = time.monotonic(), time.time()
-        done = subprocess.run(
+    def run(
+        self,
+        proxy: Proxy,
+        sniffer: Sniffer,
+        argv: Sequence[str],
+        *,
+        env: dict[str, str] | None = None,
+        linger: float = 0.3,
+    ) -> "Seen":
+        """Run a program at the client, as `h3probe watch` does, until a little after its end."""
+        engine, records = Engine("test", "live"), list[AnyRecord]()
+        races, events = Races(proxy, engine), list[ProxyEvent]()
+        child = subprocess.Popen(
             self.client.command(argv),
             cwd=self.lab.folder,
             env=environment() if env is None else env,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=PATIENCE_S,
-            check=False,
         )
-        lines, complaints = done.stdout.splitlines(), done.stderr.splitlines()
-        return Ran(argv[0], started, time.monotonic() - began, done.returncode, lines, complaints)
-
-    def until(self, proxy: Proxy, done: Callable[[list[Any]], bool]) -> list[Any]:
-        """Read the proxy's events until it is enough, and take them."""
-        found: list[Any] = []
         deadline = time.monotonic() + PATIENCE_S
-        while not done(found):
-            assert time.monotonic() < deadline, found
-            found += proxy.events()
-            time.sleep(0.01)
+        while time.monotonic() < deadline:
+            batch = proxy.events()
+            for event in (*sniffer.read(), *batch):
+                records += engine.feed(event)
+            events += [event for event in batch if not isinstance(event, Dropped | Unreadable)]
+            races(engine.take_moments())
+            if child.poll() is not None:
+                deadline = min(deadline, time.monotonic() + linger)
+                linger = PATIENCE_S
+            time.sleep(0.005)
+        child.kill()
+        said, complained = child.communicate()
+        return Seen(said.splitlines(), complained.splitlines(), events, records + engine.finish())
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of a program.
+
+    Attributes:
+        said: The lines it printed.
+        complained: The lines it complained in.
+        events: What the proxy reported.
+        records: What the engine made of that, and of the packets at the client.
+    """
+
+    said: list[str]
+    complained: list[str]
+    events: list[ProxyEvent]
+    records: list[AnyRecord]
+
+    def all[T](self, kind: type[T]) -> list[T]:
+        """Give the events and records of a type, in order."""
+        return [each for each in (*self.events, *self.records) if isinstance(each, kind)]
+
+    def one[T](self, kind: type[T]) -> T:
+        """Give the only one of its type."""
+        (found,) = self.all(kind)
         return found
 
-
-def explained(sniffer: Sniffer, events: Sequence[ProxyEvent]) -> list[AnyRecord]:
-    """What the engine makes of what was sniffed, and of what the proxy reported."""
-    engine = Engine("test", "live")
-    records: list[AnyRecord] = []
-    while batch := sniffer.read():
-        for frame in batch:
-            records += engine.feed(frame)
-    for event in events:
-        records += engine.feed(event)
-    return records + engine.finish()
+    @property
+    def rules(self) -> set[str]:
+        """The rules that found something."""
+        return {finding.rule for finding in self.all(FindingRecord)}

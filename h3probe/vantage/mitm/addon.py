@@ -16,11 +16,11 @@ from h3probe.events import ProxyMode, ProxyReady
 from h3probe.vantage.mitm.connections import Connections
 from h3probe.vantage.mitm.exchanges import Exchanges
 from h3probe.vantage.mitm.interception import Interception
-from h3probe.vantage.mitm.policy import Policy
 from h3probe.vantage.mitm.tunnels import Tunnels
 from h3probe.vantage.mitm.watch import endpoint
 
 if TYPE_CHECKING:
+    from h3probe.vantage.mitm.policy import Policy
     from h3probe.vantage.mitm.reporter import Reporter
     from h3probe.vantage.mitm.settings import Settings
 
@@ -80,15 +80,15 @@ def _lengthen_queues(server: object) -> None:
                     again.listen(BACKLOG)
 
 
-def make_addons(settings: Settings | None, reporter: Reporter) -> list[object]:
+def make_addons(settings: Settings | None, reporter: Reporter, policy: Policy | None = None) -> list[object]:
     """The add-ons, in the order in which mitmproxy is to ask them.
 
     Args:
         settings: What is to be done; None to report only, in somebody else's mitmdump.
         reporter: Where events go.
+        policy: Whose TLS is terminated; None likewise.
     """
     connections = Connections(reporter, bounded=settings is not None)
-    policy = None if settings is None else Policy(settings.intercept)
     addons: list[object] = [
         Start(connections, policy),
         connections,

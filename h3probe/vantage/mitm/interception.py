@@ -158,15 +158,17 @@ class Interception:
 
         Some do so because of it: Python's asyncio and the JDK before the handshake is over, curl right after it. So
         does one that has changed its mind; therefore only a host of which no certificate was ever believed counts, and
-        where there is a race with QUIC, only once that has had time to show that the client does believe it.
+        where there is a race with QUIC, only once that has had time to show that the client does believe it, or that
+        it got what it wanted past this proxy: a second before the connection began, at most.
         """
         if watch.tunnel is not None:
-            self._refused_unless_accepted(watch, hosts)
+            self._refused_unless_accepted(watch, hosts, time.monotonic())
         else:
-            asyncio.get_running_loop().call_later(RACE_S, self._refused_unless_accepted, watch, hosts)
+            began = time.monotonic() - max(time.time_ns() - watch.began_ns, 0) / 1e9 - RACE_S
+            asyncio.get_running_loop().call_later(RACE_S, self._refused_unless_accepted, watch, hosts, began)
 
-    def _refused_unless_accepted(self, watch: ConnectionWatch, hosts: list[str]) -> None:
-        if not self._policy.is_accepted(*hosts):
+    def _refused_unless_accepted(self, watch: ConnectionWatch, hosts: list[str], began: float) -> None:
+        if not self._policy.is_accepted(*hosts) and not self._policy.was_raced(hosts[0], began):
             self._refused(watch, hosts, None)
 
     def _refused(self, watch: ConnectionWatch, hosts: list[str], alert: str | None) -> None:

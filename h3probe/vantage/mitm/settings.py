@@ -1,6 +1,7 @@
 """What h3probe tells its mitmdump: one line of JSON on standard input, so that no credential is ever an argument.
 
-Standard input stays open after that line. Its end is the end of h3probe, and mitmdump's too.
+Standard input stays open after that line. More lines may follow, each a `QuicReady`. Its end is the end of h3probe, and
+mitmdump's too.
 """
 
 from __future__ import annotations
@@ -99,3 +100,23 @@ class Settings:
             standing=tuple(Standing(**each) for each in values["standing"]),
             secrets=tuple(values["secrets"]),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class QuicReady:
+    """A client has QUIC to a host, which went past a transparent proxy: it may well give up TCP to that host now.
+
+    Attributes:
+        host: By its ClientHello.
+    """
+
+    host: str
+
+    def dump(self) -> str:
+        """One line of JSON, with its line end."""
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def load(cls, line: str) -> QuicReady:
+        """Read what `dump` wrote."""
+        return cls(json.loads(line)["host"])
