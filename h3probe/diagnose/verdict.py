@@ -106,7 +106,8 @@ def _seen(story: Story, over: str) -> str:
     failed = count(len(story.exchanges) - len(exchanges), "request")
     without = f"; {failed} got no response" if len(story.exchanges) > len(exchanges) else ""
     if not later:
-        return f"{first} for the one request{over}{' that was answered' if without else ''}, seen at the proxy{without}."
+        answered = " that was answered" if without else ""
+        return f"{first} for the one request{over}{answered}, seen at the proxy{without}."
     if set(later) == {first}:
         answered = " that were answered" if without else ""
         return f"{first} for all {len(exchanges)} requests{over}{answered}, seen at the proxy{without}."

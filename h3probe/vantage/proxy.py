@@ -153,7 +153,8 @@ class Proxy:
         finally:
             os.close(theirs)
             os.close(their_words)
-        self._tell(Settings(theirs, self.spec.intercept, self.spec.upstream, standing, self._secrets()))
+        spec = self.spec
+        self._tell(Settings(theirs, spec.intercept, spec.upstream, standing, self._secrets(), spec.aliases))
 
     def wait_until_ready(self, timeout: float = START_S) -> None:
         """Wait until it listens; what it reports until then is kept for `events`.

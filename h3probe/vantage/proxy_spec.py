@@ -57,12 +57,14 @@ class ProxySpec:
     Attributes:
         listen: Where an explicit proxy listens; None for one of another kind.
         reverse: The servers that a reverse proxy stands before.
-        transparent: Where a transparent proxy listens for what is redirected to it, an address and a port for each
-            family. Not the unspecified address: a client that knew it could have the proxy connect to itself forever.
         upstream: The proxy behind an explicit one.
         intercept: The hosts whose TLS is terminated; empty for all, None for none.
         upstream_ca: Certificates that servers may be signed by, PEM; the system's unless given.
         insecure: Whether servers' certificates are believed unseen.
+        transparent: Where a transparent proxy listens for what is redirected to it, an address and a port for each
+            family. Not the unspecified address: a client that knew it could have the proxy connect to itself forever.
+        aliases: Of a transparent proxy: addresses, and the ones that its clients had in mind, where something before it
+            has put the former in place of the latter (`("198.18.0.9", "127.0.0.1")`).
     """
 
     listen: Listen | None = None
@@ -72,6 +74,7 @@ class ProxySpec:
     upstream_ca: Path | None = None
     insecure: bool = False
     transparent: tuple[Listen, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if [self.listen is not None, bool(self.reverse), bool(self.transparent)].count(True) != 1:

@@ -73,6 +73,7 @@ class Middle:
             transparent=(Listen(PORT, MIDDLE), Listen(PORT, MIDDLE_6)),
             intercept=intercept,
             upstream_ca=self.lab.folder / "ca.pem",
+            aliases=((MIDDLE, "127.0.0.1"),),
         )
         with Proxy(spec, folder=self.lab.folder / "proxy", wrap=self.lab.netns.command) as proxy:
             yield proxy

@@ -1,5 +1,6 @@
 """A transparent proxy between real clients, in a network of their own, and a real server."""
 
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -9,6 +10,7 @@ from h3probe.events import AltSvcSeen, CaRejected, ClientHelloSeen, ConnectionEn
 from h3probe.records import AltSvcRecord, ExchangeRecord, QuicRecord, TcpRecord, TunnelRecord, VerdictRecord
 
 from .middle import CLIENT, CLIENT_6, MIDDLE, MIDDLE_6, PORT, Middle, Seen
+from .netns import wait_until
 from .parts import ADVERTISED, PLAIN, Lab, curl, java
 
 URL = f"https://h3.test:{ADVERTISED}/"
@@ -142,12 +144,36 @@ def test_a_race_that_quic_wins_is_no_refusal(middle: Middle, where: str) -> None
 
 def test_what_is_neither_tls_nor_http(middle: Middle) -> None:
     """Bytes of any other protocol go through as they come, without waiting for more, and half an end is half an end."""
-    middle.lab.netns.start([sys.executable, "-c", ECHO], cwd=middle.lab.folder, stderr=None)
+    middle.lab.netns.start([sys.executable, "-c", ECHO], cwd=middle.lab.folder, stderr=subprocess.DEVNULL)
     with middle.proxy(()) as proxy, middle.sniffer() as sniffer:
         seen = middle.run(proxy, sniffer, [sys.executable, "-c", SPEAK])
     assert seen.said == ["b'h'", "b'GET foo'", "b'\\x16'", "b'after the end'"], seen
     ended = seen.one(ConnectionEnded)
     assert (ended.sent, ended.received, ended.proxy.port) == (9, 22, 7777)
+
+
+def test_an_address_in_place_of_another(middle: Middle) -> None:
+    """Without a name, the server's certificate is held against the address that the client meant."""
+    url = f"https://127.0.0.1:{ADVERTISED}/"
+    argv = [*asks("--http2", "--connect-to", f"::{MIDDLE}:"), url]
+    argv = [each for each in argv if not each.startswith("https://h3.test")]
+    exchange = watch(middle, argv, ("127.0.0.1",)).one(Exchange)
+    assert (exchange.origin, exchange.status) == (url.rstrip("/"), 200)
+
+
+def test_requests_in_the_clear(middle: Middle) -> None:
+    """They are seen as they are, where their host is one to be intercepted; a CONNECT is for another proxy."""
+    serve = [sys.executable, "-m", "http.server", "--bind", MIDDLE, "8080"]
+    server = middle.lab.netns.start(serve, cwd=middle.lab.folder, stderr=subprocess.DEVNULL)
+    wait_until(lambda: ("tcp", 8080) in middle.lab.netns.listening(), "http.server", server)
+    argv = [*curl("http://h3.test:8080/ca.pem"), "--resolve", f"h3.test:8080:{MIDDLE}"]
+    exchange = watch(middle, argv, ("h3.test",)).one(Exchange)
+    assert (exchange.origin, exchange.status, exchange.version) == ("http://h3.test:8080", 200, "HTTP/1.1")
+    assert not exchange.intercepted
+    assert not watch(middle, argv, ("example.org",)).all(Exchange)
+    through = watch(middle, [*curl(URL), "--proxytunnel", "--proxy", f"http://{MIDDLE}:8080"])
+    assert through.one(TunnelRecord).status == 501  # by http.server, which has no CONNECT
+    assert not through.all(Exchange)
 
 
 def test_a_server_that_is_not_there(middle: Middle) -> None:

@@ -95,6 +95,6 @@ def make_addons(settings: Settings | None, reporter: Reporter, policy: Policy | 
         Tunnels(connections, settings, policy),
         Exchanges(connections, settings),
     ]
-    if policy is not None:
-        addons.append(Interception(connections, policy))
+    if settings is not None and policy is not None:
+        addons.append(Interception(connections, policy, dict(settings.aliases)))
     return addons

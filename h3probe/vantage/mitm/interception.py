@@ -23,6 +23,8 @@ from h3probe.vantage.mitm.transparent import Undecided, beginning, host_asked, h
 from h3probe.vantage.mitm.upstream import Opener, UpstreamHttpLayer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mitmproxy import http, tls
     from mitmproxy.connection import Connection
     from mitmproxy.proxy import layer
@@ -54,11 +56,13 @@ class Interception:
     Args:
         connections: Knows the connections.
         policy: Decides.
+        aliases: As of `Settings`.
     """
 
-    def __init__(self, connections: Connections, policy: Policy) -> None:
+    def __init__(self, connections: Connections, policy: Policy, aliases: Mapping[str, str]) -> None:
         self._connections = connections
         self._policy = policy
+        self._aliases = aliases
         self._shown: dict[str, _Shown] = {}
 
     def next_layer(self, data: layer.NextLayer) -> None:
@@ -90,12 +94,14 @@ class Interception:
 
     def _decided(self, context: Context, watch: ConnectionWatch, start: bytes, *, is_all: bool) -> layer.Layer | None:
         """The layer for a connection that begins with `start`; None when more of it must come, and may."""
-        kind = beginning(start) if self._policy.intercepts and context.server.address is not None else "other"
         address = context.server.address[0] if context.server.address is not None else ""
+        meant = self._aliases.get(address, address)
+        kind = beginning(start) if self._policy.intercepts else "other"
         if kind == "tls":
             if watch.hello is None and watch.sniffer is not None and not is_all:
                 return None
-            if watch.hello is not None and self._policy.wants("tcp", address, watch.hello.sni):
+            if watch.hello is not None and self._policy.wants("tcp", meant, watch.hello.sni):
+                context.server.sni = watch.hello.sni or meant  # whose certificate the server's has to be
                 return tls_layer(context)
         elif kind == "http":
             try:
@@ -104,7 +110,7 @@ class Interception:
                 return blind_layer(context, watch)
             if host is None and not is_all:
                 return None
-            if host is not None and self._policy.wants("tcp", address, host or None):
+            if host is not None and self._policy.wants("tcp", meant, host or None):
                 return http_layer(context)
         return blind_layer(context, watch)
 
@@ -119,6 +125,8 @@ class Interception:
         if data.context.client.transport_protocol != "tcp":
             return
         address = data.context.server.address
+        if isinstance(data.context.layers[0], modes.TransparentProxy):
+            return  # it was decided before
         # Without one it is TLS to the proxy itself, which only the proxy can end.
         if address is not None and not self._policy.wants("tcp", address[0], data.client_hello.sni):
             data.ignore_connection = True

@@ -77,6 +77,7 @@ class Settings:
         upstream: The proxy behind this one.
         standing: The servers that it stands before, in reverse mode.
         secrets: Texts that must not appear in any log line.
+        aliases: Addresses, and what clients had in mind that connect to them, in transparent mode.
     """
 
     events: int
@@ -84,6 +85,7 @@ class Settings:
     upstream: Upstream | None = None
     standing: tuple[Standing, ...] = ()
     secrets: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     def dump(self) -> str:
         """One line of JSON, with its line end."""
@@ -99,6 +101,7 @@ class Settings:
             upstream=None if values["upstream"] is None else Upstream(**values["upstream"]),
             standing=tuple(Standing(**each) for each in values["standing"]),
             secrets=tuple(values["secrets"]),
+            aliases=tuple((address, meant) for address, meant in values["aliases"]),
         )
 
 

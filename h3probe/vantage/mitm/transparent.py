@@ -113,5 +113,3 @@ def tls_layer(context: Context) -> Layer:
 def http_layer(context: Context) -> Layer:
     """The layer of requests in the clear."""
     return layers.HttpLayer(context, HTTPMode.transparent)
-
-
