@@ -14,7 +14,7 @@ from h3probe.errors import PrivilegeError
 from h3probe.events import ProxyDied
 from h3probe.run.attribution import Attribution, local_addresses
 from h3probe.run.end import End, Ended, Plan
-from h3probe.run.proxying import hand_over
+from h3probe.run.proxying import Races, hand_over
 from h3probe.run.session import TICK_S, Session
 from h3probe.run.stop import Stop
 from h3probe.vantage import privileges
@@ -79,6 +79,8 @@ def sniff(
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
         environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
+        if proxy is not None and proxy.spec.transparent:
+            session.on_moments = Races(proxy, engine)
         if sniffer is not None:
             output.note(_announcement(plan))
         # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.

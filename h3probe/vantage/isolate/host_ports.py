@@ -73,7 +73,5 @@ def default_routes(folder: Path = Path("/proc/self/net")) -> tuple[bool, bool]:
         six_lines = (folder / "ipv6_route").read_text().splitlines()
     except OSError:
         six_lines = []
-    six = any(
-        fields[0] == "0" * 32 and fields[1] == "00" and fields[9] != "lo" for fields in map(str.split, six_lines)
-    )
+    six = any(fields[0] == "0" * 32 and fields[1] == "00" and fields[9] != "lo" for fields in map(str.split, six_lines))
     return four, six

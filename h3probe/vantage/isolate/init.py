@@ -44,7 +44,15 @@ _ETH_P_ALL = 3
 _MAX_MESSAGE = 1 << 20
 _UPLINK_PATIENCE_S = 5.0
 _LOOK_AGAIN_S = 0.002
-_IGNORED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+_IGNORED = (
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -208,7 +216,9 @@ class Init:
             if path in self._plan["routes"]:
                 with open(path) as table:  # noqa: PTH123 - pathlib costs more than the rest of this process's start
                     rows = [line.split() for line in table]
-                if not any(row[interface_at] == self._plan["tap"] and set(row[1 + interface_at]) == {"0"} for row in rows):
+                if not any(
+                    row[interface_at] == self._plan["tap"] and set(row[1 + interface_at]) == {"0"} for row in rows
+                ):
                     return False
         return True
 

@@ -284,7 +284,9 @@ class RemoteProcess:
 def _in_force(asked: IsolateSpec, shaped: list[IsolateSpec], number: int) -> IsolateSpec:
     found = shaped[number] if number < len(shaped) else shaped[-1]
     if found != asked and not found.words():
-        raise IsolateError(f"--isolate: this kernel cannot do it ({', '.join(asked.words())}): {_lacking(asked, found)}")
+        raise IsolateError(
+            f"--isolate: this kernel cannot do it ({', '.join(asked.words())}): {_lacking(asked, found)}"
+        )
     return found
 
 

@@ -9,7 +9,9 @@ _PATH = Path("/etc/resolv.conf")
 
 def resolv_conf(host: str, server: str) -> str:
     """Give the text of a resolv.conf(5) with `server` for all name servers of `host`; search list and options stay."""
-    kept = [line for line in host.splitlines() if line.split()[:1] in (["search"], ["domain"], ["options"], ["sortlist"])]
+    kept = [
+        line for line in host.splitlines() if line.split()[:1] in (["search"], ["domain"], ["options"], ["sortlist"])
+    ]
     return "".join(f"{line}\n" for line in [f"nameserver {server}", *kept])
 
 

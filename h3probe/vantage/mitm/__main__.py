@@ -1,11 +1,12 @@
-"""mitmdump, in a process of h3probe's own: `python -m h3probe.vantage.mitm [mitmdump's arguments]`."""
+"""mitmdump, in a process of h3probe's own: `python -m h3probe.vantage.mitm [--become=UID:GID:NAME] [mitmdump's...]`."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import suppress
 
-from mitmproxy.tools.main import mitmdump
+from h3probe.vantage import privileges
+from h3probe.vantage.mitm.settings import taken_user
 
 
 def main() -> None:
@@ -15,7 +16,13 @@ def main() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    mitmdump(sys.argv[1:])
+    arguments = sys.argv[1:]
+    user = taken_user(arguments)
+    if user is not None:
+        privileges.drop(user)
+    from mitmproxy.tools.main import mitmdump  # noqa: PLC0415 - not as root
+
+    mitmdump(arguments)
 
 
 if __name__ == "__main__":

@@ -102,6 +102,8 @@ class Connections:
                 local=endpoint(server.sockname),
                 remote=endpoint(server.peername),
                 seconds=took,
+                client=watch.client,
+                proxy=watch.proxy,
             )
         )
 
@@ -116,6 +118,8 @@ class Connections:
                     transport=server.transport_protocol,
                     target=host_and_port(*server.address[:2]),
                     error=plain_error(server.error or "no connection"),
+                    client=watch.client,
+                    proxy=watch.proxy,
                 )
             )
 
