@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from _typeshed import HasFileno
 
     from h3probe.engine import Engine
-    from h3probe.events import Dropped, Frame
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
     from h3probe.vantage.proxy_spec import ProxySpec
@@ -98,7 +97,8 @@ def sniff(
         ended = _Loop(plan, sniffer, helper, command, stop, session, proxy).run()
         if proxy is not None:
             session.events(proxy.stop())
-        session.events(_rest(sniffer))
+        if sniffer is not None:
+            session.events(sniffer.rest())
         dropped = None if sniffer is None else sniffer.statistics()[1]
         session.finish(dropped=dropped, client_over=ended.command is not None)
         if attribution.left_out and not engine.counts["quic"] + engine.counts["tcp"]:
@@ -171,16 +171,3 @@ class _Loop:
                 selector.unregister(self.proxy)
                 self.proxy, self.proxy_died = None, True
         self.session.tick()
-
-
-def _rest(sniffer: Sniffer | None) -> list[Frame | Dropped]:
-    """What waits in the kernel still, bounded: a flood does not keep a run from ending."""
-    rest: list[Frame | Dropped] = []
-    if sniffer is None:
-        return rest
-    for _ in range(64):
-        batch = sniffer.read()
-        if not batch:
-            break
-        rest += batch
-    return rest

@@ -34,7 +34,13 @@ class Packet(NamedTuple):
 
 
 class Source(Protocol):
-    """A system's way to see packets."""
+    """A system's way to see packets.
+
+    Attributes:
+        delay_s: A packet may be there so long before `read` gives it.
+    """
+
+    delay_s: float
 
     @property
     def sockets(self) -> Sequence[socket.socket]:

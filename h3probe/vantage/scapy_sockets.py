@@ -34,6 +34,8 @@ class ScapySource:
         PrivilegeError: None of the interfaces could be opened.
     """
 
+    delay_s = 0.0
+
     def __init__(self, *, interfaces: Collection[int] = ()) -> None:
         self._waiting: deque[Packet] = deque()
         self._received = 0

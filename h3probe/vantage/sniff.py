@@ -32,6 +32,7 @@ BATCH = 512
 """Packets read at once, at most: some milliseconds, so that a flood does not keep a loop from its other work."""
 
 _LOOK_AGAIN_S = 1.0
+_REST = 64 * BATCH
 
 
 class Sniffer:
@@ -88,8 +89,7 @@ class Sniffer:
     def read(self, limit: int = BATCH) -> list[Frame | Dropped]:
         """What waits, at most `limit` packets, without blocking; an empty list when nothing does.
 
-        A `Dropped` stands behind the frames that were read before the loss was noticed. After the last moment of
-        interest, read until the list is empty: then the counts are final.
+        A `Dropped` stands behind the frames that were read before the loss was noticed.
         """
         self._look_for_interfaces()
         if self._bulk is not None and self._bulk.calmed(time.time_ns()):
@@ -119,6 +119,20 @@ class Sniffer:
             events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))
             self._reported = dropped
         return events
+
+    def rest(self) -> list[Frame | Dropped]:
+        """What is there after the last moment of interest: the counts are final then.
+
+        It is bounded: a flood does not keep a run from ending.
+        """
+        time.sleep(2 * self._source.delay_s)
+        rest: list[Frame | Dropped] = []
+        for _ in range(_REST // BATCH):
+            events = self.read()
+            if not events:
+                break
+            rest += events
+        return rest
 
     def keep_everything(self) -> None:
         """Read every packet of long transfers too, and not samples of them (`h3probe.vantage.bulk`)."""
@@ -162,7 +176,7 @@ class Sniffer:
 def _open(indexes: Collection[int], ports: Collection[int], hosts: Collection[bytes]) -> Source:
     source: Source
     if sys.platform == "linux":
-        from h3probe.vantage.linux import PacketSource  # noqa: PLC0415 - importable on Linux only
+        from h3probe.vantage.ring import PacketSource  # noqa: PLC0415 - importable on Linux only
 
         source = PacketSource(interfaces=indexes, ports=ports, hosts=hosts)
     else:

@@ -79,7 +79,7 @@ def passed(
     wire: Wire, frames: dict[str, bytes], *, bulk: Collection[tuple[int, int]] = (), **narrowing: object
 ) -> set[str]:
     """Which of the frames, sent over a wire, come through a filter at its far end."""
-    from h3probe.vantage.linux import PacketSource  # noqa: PLC0415 - Linux only
+    from h3probe.vantage.ring import PacketSource  # noqa: PLC0415 - Linux only
 
     source = PacketSource(interfaces=[socket.if_nametoindex(wire.far)], **narrowing)  # type: ignore[arg-type]
     source.thin_out(bulk)

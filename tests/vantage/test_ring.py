@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import mmap
+import struct
+import sys
+
+import pytest
+
+if sys.platform != "linux":
+    pytest.skip("what only Linux has", allow_module_level=True)
+
+from h3probe.errors import UserError
+from h3probe.vantage import ring
+from h3probe.vantage.ring import PacketSource, packet_at
+
+DATA = b"link-header...packet"
+START = 82
+TAGGED = 1 << 4 | 1 << 6
+
+
+def slot(hardware: int = 1, network: int = 14, status: int = 0, tag: int = 0, kind: int = 0) -> memoryview:
+    """A packet as the kernel puts it into a ring."""
+    lengths = len(DATA), 99, status
+    header = struct.pack("=IIIIIIHHIIH", 0, 5, 7, *lengths, START, START + network, 0, tag, 0x88A8).ljust(48, b"\0")
+    address = struct.pack("=HHiHB", 17, 8, 3, hardware, kind)
+    return memoryview(bytes(9) + (header + address).ljust(START, b"\0") + DATA + b"the next one")
+
+
+@pytest.mark.parametrize(
+    ("hardware", "network", "expected"),
+    [
+        (1, 14, (1, DATA, 14, 99)),
+        (1, 200, (1, DATA, None, 99)),
+        (1, -20, (1, DATA, None, 99)),
+        (512, 0, (101, DATA, 0, 99)),
+        (778, 200, (101, DATA, 0, 99)),
+        (32, 14, (101, b"packet", 0, 85)),
+    ],
+)
+def test_link_type(hardware: int, network: int, expected: tuple[int, bytes, int | None, int]) -> None:
+    """Ethernet stays as it is, any other header is cut where the kernel says that it ends, and nonsense is not used."""
+    packet = packet_at(slot(hardware, network), 9, "if{}".format)
+    assert (packet.link_type, packet.data, packet.network, packet.length) == expected
+    assert (packet.time_ns, packet.interface, packet.outgoing) == (5_000_000_007, "if3", False)
+
+
+def test_a_tag_that_the_kernel_took_out() -> None:
+    """A VLAN tag stands where it was on the wire."""
+    packet = packet_at(slot(status=TAGGED, tag=5, kind=4), 9, str)
+    assert packet.data == DATA[:12] + b"\x88\xa8\x00\x05" + DATA[12:]
+    assert (packet.network, packet.length, packet.outgoing) == (18, 103, True)
+
+
+@pytest.mark.usefixtures("own_network")
+def test_a_kernel_with_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ring is as long as the kernel has memory for, and where it has none that is said in one line."""
+    # So many blocks that the kernel refuses their list already.
+    monkeypatch.setattr(ring, "BLOCK_BYTES", mmap.PAGESIZE)
+    monkeypatch.setattr(ring, "BLOCKS", (1 << 24, 8))
+    PacketSource().close()
+    monkeypatch.setattr(ring, "BLOCKS", (1 << 24,))
+    with pytest.raises(UserError, match="no memory"):
+        PacketSource()
