@@ -182,7 +182,7 @@ class DnsFilter:
         waiting: asyncio.Future[bytes] = loop.create_future()
         with contextlib.suppress(OSError, TimeoutError):  # no answer is what the client gets then, too
             async with asyncio.timeout(PATIENCE_S):
-                # A socket for each query: its port and its peer are a part of what an answer must match (RFC 5452, 9.1).
+                # A socket for each query: an answer has to match its port and its peer, too (RFC 5452, 9.1).
                 transport, _ = await loop.create_datagram_endpoint(
                     lambda: _Answer(query, waiting), remote_addr=self._upstream
                 )
