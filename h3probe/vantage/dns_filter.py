@@ -272,7 +272,10 @@ async def _run(listen: Address, upstream: Address) -> None:
         if not os.read(sys.stdin.fileno(), 4096):
             over.set()
 
-    loop.add_reader(sys.stdin.fileno(), readable)
+    try:
+        loop.add_reader(sys.stdin.fileno(), readable)
+    except PermissionError:  # a file, or /dev/null: nobody is there who could end
+        over.set()
     print("ready", flush=True)  # noqa: T201 - what the parent waits for
     await over.wait()
     loop.remove_reader(sys.stdin.fileno())
