@@ -182,7 +182,7 @@ class DnsFilter:
         waiting: asyncio.Future[bytes] = loop.create_future()
         with contextlib.suppress(OSError, TimeoutError):  # no answer is what the client gets then, too
             async with asyncio.timeout(PATIENCE_S):
-                # A socket for each query: its port and its peer are a part of what an answer must match (RFC 5452, 9.1).
+                # A socket for each query: an answer has to match its port and its peer, too (RFC 5452, 9.1).
                 transport, _ = await loop.create_datagram_endpoint(
                     lambda: _Answer(query, waiting), remote_addr=self._upstream
                 )
@@ -272,7 +272,10 @@ async def _run(listen: Address, upstream: Address) -> None:
         if not os.read(sys.stdin.fileno(), 4096):
             over.set()
 
-    loop.add_reader(sys.stdin.fileno(), readable)
+    try:
+        loop.add_reader(sys.stdin.fileno(), readable)
+    except PermissionError:  # a file, or /dev/null: nobody is there who could end
+        over.set()
     print("ready", flush=True)  # noqa: T201 - what the parent waits for
     await over.wait()
     loop.remove_reader(sys.stdin.fileno())

@@ -5,21 +5,20 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
 
 import psutil
 import pytest
 
 from h3probe.errors import UserError
-from h3probe.events import ProxyDied
+from h3probe.events import ProxyDied, ProxyReady
 from h3probe.vantage import proxy as proxy_module
+from h3probe.vantage.privileges import User
 from h3probe.vantage.proxy import Proxy
 from h3probe.vantage.proxy_ports import claim
 from h3probe.vantage.proxy_spec import Listen, ProxySpec
-from tests.vantage.proxying import PATIENCE_S, Watched, only
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.vantage.proxying import PATIENCE_S, Watched, one, only
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +114,62 @@ def test_nothing_of_mitmproxy_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+TRANSPARENT_PORT = 53089
+
+
+def transparent(folder: Path, *, user: User | None = None) -> tuple[Proxy, list[list[str]]]:
+    """A transparent proxy, and the command lines that it would have run elsewhere."""
+    wrapped: list[list[str]] = []
+
+    def wrap(argv: list[str]) -> list[str]:
+        wrapped.append(argv)
+        return ["env", *argv]
+
+    spec = ProxySpec(transparent=(Listen(TRANSPARENT_PORT, "127.0.0.1"),), intercept=())
+    return Proxy(spec, folder=folder, user=user, wrap=wrap), wrapped
+
+
+def test_it_runs_elsewhere(folder: Path) -> None:
+    """What makes its command line is asked once, its own pipe says when it listens, and it ends like any other."""
+    proxy, wrapped = transparent(folder)
+    with proxy:
+        assert [str(address) for address in proxy.addresses] == [f"127.0.0.1:{TRANSPARENT_PORT}"]
+        assert one(ProxyReady, proxy.events()).mode == "transparent"
+        for host in ("example.org", "x" * 100_000, 'quoted"\n'):
+            proxy.quic_ready(host)
+        assert not only(ProxyDied, proxy.stop())
+    assert len(wrapped) == 1
+    proxy.quic_ready("example.org")
+
+
+def test_a_port_in_use_elsewhere(folder: Path) -> None:
+    """No port is tried from here; the process's own last words say what is wrong."""
+    proxy, _ = transparent(folder)
+    with socket.create_server(("127.0.0.1", TRANSPARENT_PORT)), pytest.raises(UserError, match="in use"), proxy:
+        pass
+
+
+NOBODY = User(65534, 65534, "nobody")
+
+
+def readable_to_nobody() -> bool:
+    """Whether this Python is; one below /root is not."""
+    code = "import os, sys; os.setgid(65534); os.setuid(65534); os.execv(sys.executable, [sys.executable, '-c', ''])"
+    return os.geteuid() == 0 and not subprocess.run([sys.executable, "-c", code], check=False).returncode
+
+
+def test_it_runs_elsewhere_as_a_user() -> None:
+    """It is started as root, to get there, and has given that up by the time that it listens."""
+    if not readable_to_nobody():
+        pytest.skip("this takes root, and a Python that others may read")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.chown(folder, NOBODY.uid, NOBODY.gid)
+        proxy, wrapped = transparent(folder, user=NOBODY)
+        with proxy:
+            assert wrapped[0][-1].endswith("=65534:65534:nobody")
+            status = Path(f"/proc/{proxy.pid}/status").read_text()
+            assert "Uid:\t65534\t65534\t65534\t65534" in status
+            assert "CapPrm:\t0000000000000000" in status

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from h3probe.vantage.mitm.settings import Settings, Standing, Upstream
+from h3probe.vantage.mitm.settings import QuicReady, Settings, Standing, Upstream, become, taken_user
+from h3probe.vantage.privileges import User
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,7 @@ from h3probe.vantage.mitm.settings import Settings, Standing, Upstream
             upstream=Upstream("https", "::1", 3128, "Basic bWU6c2VjcmV0"),
             standing=(Standing(8443, "example.org", 443),),
             secrets=("bWU6c2VjcmV0",),
+            aliases=(("198.18.0.9", "127.0.0.1"),),
         ),
     ],
 )
@@ -31,3 +33,21 @@ def test_an_upstream_has_a_name_without_credentials() -> None:
     """What is shown of an upstream proxy is its host and port."""
     assert Upstream("http", "corp", 3128, "Basic x").name == "corp:3128"
     assert Upstream("http", "::1", 3128).name == "[::1]:3128"
+
+
+def test_a_race_comes_back() -> None:
+    """It is one line too, whatever a client put into its ClientHello."""
+    for host in ("example.org", 'a"\n\x00é'):
+        line = QuicReady(host).dump()
+        assert line.isascii()
+        assert line.count("\n") == 1
+        assert QuicReady.load(line) == QuicReady(host)
+
+
+def test_whom_to_be() -> None:
+    """The user is an argument that mitmproxy does not get to see."""
+    user = User(1000, 100, "me:too")
+    arguments = ["-s", "script.py", become(user)]
+    assert taken_user(arguments) == user
+    assert arguments == ["-s", "script.py"]
+    assert taken_user(arguments) is None
