@@ -7,7 +7,7 @@ is documentation space (RFC 3849): unlike a unique local address it counts as gl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 CLIENT_INTERFACE: Final = "eth0"
@@ -16,6 +16,10 @@ MIDDLE_INTERFACE: Final = "client"
 """The other end of it, in M."""
 TAP: Final = "tap0"
 """The uplink's interface, in M."""
+
+CLIENT_MAC: Final = "02:68:33:00:00:02"
+MIDDLE_MAC: Final = "02:68:33:00:00:01"
+"""Locally administered, and known to both ends, so that neither has to ask."""
 
 DNS_FILTER_PORT: Final = 53053
 """Where C's DNS queries arrive in M, on `Addresses.middle`, when HTTPS records are to be stripped."""
@@ -45,6 +49,10 @@ class Addresses:
     host6: str = "2001:db8:6833:1::9"
     client6: str = "2001:db8:6833::2"
     middle6: str = "2001:db8:6833::1"
+
+    def without_middle(self) -> Addresses:
+        """Give them for a client that is on the uplink itself."""
+        return replace(self, client=self.tap, client6=self.tap6)
 
 
 PASTA: Final = Addresses(tap="198.18.0.14", tap_prefix=29, host="198.18.0.9", dns="198.18.0.10")

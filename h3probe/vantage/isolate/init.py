@@ -152,26 +152,26 @@ class Init:
         _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
         self._client = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
-        _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
+        if plan["middle"]:
+            _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
         middle = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         user = os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         staging = plan["staging"]
         _step("mount", lambda: _mount("tmpfs", staging, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755"))
-        os.close(os.open(f"{staging}/middle", os.O_CREAT, 0o444))
-        _step("mount", lambda: _mount("/proc/self/ns/net", f"{staging}/middle", None, _MS_BIND))
-        os.close(uplink_may_start)
+        os.close(os.open(f"{staging}/net", os.O_CREAT, 0o444))
+        _step("mount", lambda: _mount("/proc/self/ns/net", f"{staging}/net", None, _MS_BIND))
         for path, value in plan["middle_settings"]:
             _set(path, value)
-        rules = [
-            _start(plan["nft"], plan["client_rules"], self._in_client),
-            _start(plan["nft"], plan["middle_rules"]),
-        ]
+        os.close(uplink_may_start)
+        rules = [_start(plan["nft"], plan["client_rules"], self._in_client)]
+        if plan["middle"]:
+            rules.append(_start(plan["nft"], plan["middle_rules"]))
         settings = plan["client_settings"]
         _finish("links", _start(plan["ip"], plan["client_links"], lambda: self._in_client(settings)))
-        _finish("links", _start(plan["ip"], plan["middle_links"]))
         for each in rules:
             _finish("rules", each)
         self._wait_for_uplink()
+        _finish("links", _start(plan["ip"], plan["uplink_links"]))
         self._shape()
         self._replace_files()
         return [packets.detach(), middle, user]

@@ -47,7 +47,8 @@ class Isolation:
 
     Attributes:
         spec: The flags in force: those that were asked for, without what this kernel cannot.
-        uplink: The way out; its `addresses` say who is where, its `icmp_errors` whether refusals come back.
+        uplink: The way out; its `icmp_errors` say whether refusals come back.
+        addresses: Who is where: `host` and `host6` are the host's loopback, `client` and `client6` the command's own.
         notes: What the person at the terminal has to know.
         ipv6: Whether the command has IPv6.
         ready_s: Seconds the set-up took.
@@ -61,6 +62,7 @@ class Isolation:
         plan = make_plan(spec, intercept=intercept)
         self._user = user
         self.uplink = plan.uplink
+        self.addresses = plan.addresses
         self.ipv6 = plan.ipv6
         self._ports = plan.ports
         self._looked = began

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from h3probe.vantage.isolate import scripts
-from h3probe.vantage.isolate.addresses import TAP
+from h3probe.vantage.isolate.addresses import CLIENT_INTERFACE, TAP, Addresses
 from h3probe.vantage.isolate.host_ports import default_routes, listening
 from h3probe.vantage.isolate.obstacles import IsolateError, check_platform, check_tools, check_tun, no_uplink
 from h3probe.vantage.isolate.resolver import replacement
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _STAGING = ("/mnt", "/srv", "/media", "/opt", "/tmp", "/run")  # noqa: S108 - covered for a moment, in a namespace of its own
 _IPV4, _IPV6 = "/proc/self/net/route", "/proc/self/net/ipv6_route"
 
+# Nobody else could have the same address, and until that is found out a router cannot ask for its neighbours.
+_NO_PROBING = ("/proc/sys/net/ipv6/conf/default/accept_dad", "0")
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -29,6 +32,7 @@ class Plan:
     Attributes:
         order: What `init.py` reads.
         uplink: The way out.
+        addresses: Who is where.
         ipv6: Whether C has IPv6.
         ports: What the host listens on.
         shaped: For each script of tc in `order`, in the order they are tried, the flags in force with it.
@@ -36,6 +40,7 @@ class Plan:
 
     order: dict[str, Any]
     uplink: Uplink
+    addresses: Addresses
     ipv6: bool
     ports: Ports
     shaped: list[IsolateSpec]
@@ -57,11 +62,14 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
     ipv4, ipv6 = default_routes()
     ipv6 = ipv6 and spec.ipv6 and uplink.ipv6 and (spec.mtu is None or spec.mtu >= 1280)
     root = os.geteuid() == 0
+    middle = intercept or spec.needs_middle
+    addresses = uplink.addresses if middle else uplink.addresses.without_middle()
     file = replacement(uplink.addresses.dns)
     needed = [uplink.program, *(path for path in tools.values() if path), *([file[0]] if file else [])]
     staging = _staging(needed)
     ports = listening()
     shaped = without_what_the_kernel_lacks(spec)
+    interface = TAP if middle else CLIENT_INTERFACE
     order: dict[str, Any] = {
         "parent": os.getpid(),
         "user_namespace": not root,
@@ -69,28 +77,35 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
         "ip": [tools["ip"], "-batch", "-"],
         "nft": [tools["nft"], "-f", "-"],
         "tc": [find_tool("tc") or "/sbin/tc", "-batch", "-"],
-        "uplink": uplink.argv(f"{staging}/middle", ipv4=ipv4, ipv6=ipv6, root=root),
-        "tap": TAP,
+        "uplink": uplink.argv(f"{staging}/net", interface, ipv4=ipv4, ipv6=ipv6, root=root),
+        "tap": interface,
         "routes": [_IPV4, _IPV6] if ipv6 else [_IPV4],
-        "client_links": scripts.client_links(uplink.addresses, spec, f"{staging}/middle", ipv6=ipv6),
-        "middle_links": scripts.middle_links(uplink.addresses, spec, ipv6=ipv6),
-        "client_rules": scripts.client_rules(uplink.addresses, ports, ipv6=ipv6),
-        "middle_rules": scripts.middle_rules(uplink.addresses, spec, intercept=intercept),
+        "middle": middle,
+        "middle_settings": middle_settings(ipv6=ipv6) if middle else [],
+        "middle_rules": scripts.middle_rules(addresses, spec, intercept=intercept),
         "client_settings": client_settings(ports, ipv6=ipv6),
-        "middle_settings": [("/proc/sys/net/ipv4/ip_forward", "1")]
-        + ([("/proc/sys/net/ipv6/conf/all/forwarding", "1")] if ipv6 else []),
+        "client_rules": scripts.client_rules(addresses, ports, ipv6=ipv6),
+        "client_links": scripts.client_links(addresses, spec, f"{staging}/net", ipv6=ipv6)
+        if middle
+        else scripts.loopback(spec),
+        "uplink_links": scripts.middle_links(addresses, spec, ipv6=ipv6) if middle else scripts.way_back(ipv6=ipv6),
         "shaping": [scripts.shaping(each) for each in shaped],
         "files": [file] if file else [],
     }
-    return Plan(order, uplink, ipv6, ports, shaped)
+    return Plan(order, uplink, addresses, ipv6, ports, shaped)
 
 
 def client_settings(ports: Ports, *, ipv6: bool) -> list[tuple[str, str]]:
     """Give the sysctls of C, before it has an interface."""
     settings = [("/proc/sys/net/ipv4/conf/all/route_localnet", "1"), reserved(ports)]
-    if not ipv6:
-        settings.append(("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"))
+    settings.append(_NO_PROBING if ipv6 else ("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"))
     return settings
+
+
+def middle_settings(*, ipv6: bool) -> list[tuple[str, str]]:
+    """Give the sysctls of M, before it has an interface."""
+    settings = [("/proc/sys/net/ipv4/ip_forward", "1")]
+    return [*settings, _NO_PROBING, ("/proc/sys/net/ipv6/conf/all/forwarding", "1")] if ipv6 else settings
 
 
 def reserved(ports: Ports) -> tuple[str, str]:

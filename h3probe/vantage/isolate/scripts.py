@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from h3probe.vantage.isolate.addresses import (
     CLIENT_INTERFACE,
+    CLIENT_MAC,
     DNS_FILTER_PORT,
     INTERCEPT_PORT,
     MIDDLE_INTERFACE,
+    MIDDLE_MAC,
     TAP,
 )
 
@@ -35,35 +37,68 @@ def mtu_of(spec: IsolateSpec) -> int:
     return WIRE_MTU if spec.counts_packets else UPLINK_MTU
 
 
+def loopback(spec: IsolateSpec) -> str:
+    """Give the `ip -batch` script for C's own loopback.
+
+    What goes to the host's loopback starts on this one, and takes its sizes from it.
+    """
+    return f"link set lo mtu {mtu_of(spec)} up\n"
+
+
+def way_back(*, ipv6: bool) -> str:
+    """Give the `ip -batch` script for C, once it has its interface, that lets answers of the host's loopback in.
+
+    They come translated back, and Linux looks for ::1 on no other interface than the one a packet came in by.
+    """
+    return f"route add local ::1 dev {CLIENT_INTERFACE} table local metric 4096\n" if ipv6 else ""
+
+
 def client_links(addresses: Addresses, spec: IsolateSpec, middle: str, *, ipv6: bool) -> str:
     """Give the `ip -batch` script for C; `middle` is a path of M."""
     mtu = mtu_of(spec)
+    name, peer = CLIENT_INTERFACE, MIDDLE_INTERFACE
     lines = [
-        "link set lo up",
-        f"link add {CLIENT_INTERFACE} mtu {mtu} type veth peer name {MIDDLE_INTERFACE} mtu {mtu} netns {middle}",
-        f"addr add {addresses.client}/30 dev {CLIENT_INTERFACE}",
+        f"link add {name} mtu {mtu} address {CLIENT_MAC} type veth"
+        f" peer name {peer} mtu {mtu} address {MIDDLE_MAC} netns {middle}",
+        f"addr add {addresses.client}/30 dev {name}",
     ]
     if ipv6:
-        lines.append(f"addr add {addresses.client6}/64 dev {CLIENT_INTERFACE} nodad")
-    lines.append(f"link set {CLIENT_INTERFACE}{_whole_packets(spec)} up")
-    lines.append(f"route add default via {addresses.middle}")
+        lines.append(f"addr add {addresses.client6}/64 dev {name} nodad")
+    lines += [
+        f"link set {name}{_whole_packets(spec)} up",
+        f"neigh add {addresses.middle} lladdr {MIDDLE_MAC} dev {name} nud permanent",
+        f"route add default via {addresses.middle}",
+    ]
     if ipv6:
-        lines.append(f"route add default via {addresses.middle6} dev {CLIENT_INTERFACE}")
-    return _text(lines)
+        lines += [
+            f"neigh add {addresses.middle6} lladdr {MIDDLE_MAC} dev {name} nud permanent",
+            f"route add default via {addresses.middle6} dev {name}",
+        ]
+    return loopback(spec) + _text(lines) + way_back(ipv6=ipv6)
 
 
 def middle_links(addresses: Addresses, spec: IsolateSpec, *, ipv6: bool) -> str:
-    """Give the `ip -batch` script for M, whose end of the veth pair exists."""
-    lines = ["link set lo up", f"addr add {addresses.middle}/30 dev {MIDDLE_INTERFACE}"]
+    """Give the `ip -batch` script for M, where the uplink and one end of the veth pair are."""
+    name = MIDDLE_INTERFACE
+    lines = ["link set lo up", f"addr add {addresses.middle}/30 dev {name}"]
     if ipv6:
-        lines.append(f"addr add {addresses.middle6}/64 dev {MIDDLE_INTERFACE} nodad")
-    lines.append(f"link set {MIDDLE_INTERFACE}{_whole_packets(spec)} up")
+        lines.append(f"addr add {addresses.middle6}/64 dev {name} nodad")
+    lines += [
+        f"link set {name}{_whole_packets(spec)} up",
+        f"neigh add {addresses.client} lladdr {CLIENT_MAC} dev {name} nud permanent",
+    ]
+    if ipv6:
+        lines += [
+            f"neigh add {addresses.client6} lladdr {CLIENT_MAC} dev {name} nud permanent",
+            # A router asks for its neighbours from a link-local address; the kernel's own one is not ready for a second.
+            f"addr add fe80::1/64 dev {TAP} nodad",
+        ]
     return _text(lines)
 
 
 def _whole_packets(spec: IsolateSpec) -> str:
     # The kernel would hand over up to 64 KiB as one packet, and lose it as one.
-    return " gso_max_segs 1 gro_max_size 1500" if spec.counts_packets else ""
+    return " gso_max_segs 1" if spec.counts_packets else ""
 
 
 def client_rules(addresses: Addresses, ports: Mapping[str, Collection[int]], *, ipv6: bool) -> str:

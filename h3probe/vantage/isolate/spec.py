@@ -58,6 +58,11 @@ class IsolateSpec:
         return words
 
     @property
+    def needs_middle(self) -> bool:
+        """Whether something stands between the client and the uplink."""
+        return self != IsolateSpec(ipv6=self.ipv6)
+
+    @property
     def counts_packets(self) -> bool:
         """Whether packets must have the size they have on a wire, because each is lost or delayed by itself."""
         return bool(self.loss or self.rate_mbit)

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from h3probe.vantage.isolate.addresses import PASTA, SLIRP, TAP
+from h3probe.vantage.isolate.addresses import PASTA, SLIRP
 from h3probe.vantage.isolate.scripts import UPLINK_MTU
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _TIMEOUT_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Uplink:
-    """A program that connects the middle namespace with the host.
+    """A program that connects a network namespace with the host.
 
     Attributes:
         name: "pasta" or "slirp4netns".
@@ -43,26 +43,27 @@ class Uplink:
     ipv6: bool
     icmp_errors: bool
 
-    def argv(self, netns: str, *, ipv4: bool, ipv6: bool, root: bool) -> list[str]:
+    def argv(self, netns: str, interface: str, *, ipv4: bool, ipv6: bool, root: bool) -> list[str]:
         """Give its command line.
 
         Args:
-            netns: A path of M.
+            netns: A path of the namespace it connects.
+            interface: The name of its end there.
             ipv4: Whether the host has a default route for IPv4.
             ipv6: Whether IPv6 is wanted, and the host has a default route for it.
             root: Whether it runs as root, outside of a user namespace.
         """
         if self.name == "pasta":
-            return self._pasta(netns, ipv4=ipv4, ipv6=ipv6, root=root)
+            return self._pasta(netns, interface, ipv4=ipv4, ipv6=ipv6, root=root)
         network = self.addresses.tap.rpartition(".")[0] + f".0/{self.addresses.tap_prefix}"
         options = ["--configure", f"--mtu={UPLINK_MTU}", f"--cidr={network}", "--netns-type=path"]
-        return [self.program, *options, netns, TAP]
+        return [self.program, *options, netns, interface]
 
-    def _pasta(self, netns: str, *, ipv4: bool, ipv6: bool, root: bool) -> list[str]:
+    def _pasta(self, netns: str, interface: str, *, ipv4: bool, ipv6: bool, root: bool) -> list[str]:
         at = self.addresses
         # The gateway's address stands for the host's loopback in every version that has a gateway; newer ones get by
         # without (a host without routes), and have an option.
-        options = ["--foreground", "--quiet", "--config-net", "--ns-ifname", TAP, "--mtu", str(UPLINK_MTU)]
+        options = ["--foreground", "--quiet", "--config-net", "--ns-ifname", interface, "--mtu", str(UPLINK_MTU)]
         options += ["-a", at.tap, "-n", str(at.tap_prefix), "-g", at.host, "--dns-forward", at.dns]
         newer = pasta_date(self.version) >= _MAP_HOST_LOOPBACK_SINCE
         if newer:
