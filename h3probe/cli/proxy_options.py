@@ -50,15 +50,24 @@ class ProxyOptions:
         """The certificates that servers may be signed by."""
         return None if self.server_ca is None else Path(self.server_ca)
 
-    def spec(self) -> ProxySpec | None:
+    def spec(self, *, isolated: bool) -> ProxySpec | None:
         """What is asked of the proxy; None for no proxy.
+
+        Args:
+            isolated: Whether the command has a network of its own, and interception is a part of that.
 
         Raises:
             UserError: An option's value is none, or two exclude each other.
         """
+        if isolated:
+            if self.given or self.upstream is not None or self.look_directly:
+                raise click.UsageError("--isolate and a proxy exclude each other: --intercept needs none there")
+            return None
         if not self.given:
             if self.upstream is not None or self.intercept is not None or self.server_ca is not None:
-                raise click.UsageError("--upstream, --intercept and --server-ca are for --proxy or --reverse")
+                raise click.UsageError(
+                    "--upstream, --intercept and --server-ca are for --proxy, --reverse or --isolate"
+                )
             if self.look_directly:
                 raise click.UsageError("--look-directly is for --proxy with --upstream and --intercept")
             return None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from h3probe.run.stop import Stop
-    from h3probe.vantage.command import Command
+    from h3probe.vantage.command import Running
 
 # After a command has ended, packets of its connections still come: the FINs of its sockets, the answers to them.
 LINGER_S = 0.4
@@ -61,7 +61,7 @@ class End:
         status: The command's exit status, None before it has ended.
     """
 
-    def __init__(self, plan: Plan, command: Command | None, stop: Stop) -> None:
+    def __init__(self, plan: Plan, command: Running | None, stop: Stop) -> None:
         self._command = command
         self._stop = stop
         self._deadline = None if plan.seconds is None else time.monotonic() + plan.seconds

@@ -36,6 +36,7 @@ class Session:
 
     Attributes:
         on_moments: Told of what happens.
+        translate: Gives each event as it is to be taken.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Session:
     ) -> None:
         self.engine = engine
         self.output = output
+        self.translate: Callable[[Event], Event] = lambda event: event
         self.on_moments: Callable[[list[Moment]], None] = lambda _: None
         self._attribution = attribution
         self._recorder = recorder
@@ -55,8 +57,8 @@ class Session:
 
     def events(self, events: Iterable[Event]) -> None:
         """Take events, in order."""
+        events = [self.translate(event) for event in events]
         if self._attribution is not None:
-            events = list(events)
             for event in events:
                 if isinstance(event, Frame):
                     self._attribution.sniffed(event)

@@ -25,7 +25,7 @@ from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
 from h3probe.vantage.proxy_trust import CA_CERTIFICATE, default_folder, private_folder, system_roots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from h3probe.events import Endpoint, ProxyEvent
@@ -76,6 +76,7 @@ class Proxy:
         wrap: Makes the command line that runs a given one in another network namespace, which is where the listeners
             of a transparent proxy are. It may take root for that; what it runs is to keep its process number and its
             descriptors, and becomes `user` by itself.
+        descriptors: What that command line needs to inherit.
 
     Attributes:
         addresses: Where it listens, once it is started.
@@ -89,13 +90,14 @@ class Proxy:
         folder: Path | None = None,
         user: User | None = None,
         wrap: Callable[[list[str]], list[str]] | None = None,
+        descriptors: Sequence[int] = (),
     ) -> None:
         self.spec = spec
         self.folder = folder or default_folder(privileges.environment_of(user) if user is not None else None)
         self.addresses: list[Endpoint] = []
         self.ready = False
         self._user = user
-        self._wrap = wrap
+        self._wrap, self._descriptors = wrap, descriptors
         self._process: subprocess.Popen[bytes] | None = None
         self._events = -1
         self._words = -1
@@ -270,7 +272,7 @@ class Proxy:
                 stdin=subprocess.PIPE,
                 stdout=words,
                 stderr=words,
-                pass_fds=(events,),
+                pass_fds=(events, *self._descriptors),
                 env=self._environment(),
                 process_group=0,  # the terminal's Ctrl-C is for h3probe, which ends it afterwards
                 user=None if user is None else user.uid,

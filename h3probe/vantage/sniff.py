@@ -45,6 +45,7 @@ class Sniffer:
         interfaces: Names; none means all there are and will be. One that goes away and comes back is found again.
         ports: Keep TCP and UDP of these ports only, and whatever may explain them (`h3probe.vantage.bpf`).
         hosts: Likewise, packed addresses.
+        opened: A packet socket to read, of another network namespace; `interfaces` would be names of this one.
         numbers: Where frame numbers come from, shared when there are several vantage points; else from 1.
 
     Attributes:
@@ -61,11 +62,12 @@ class Sniffer:
         *,
         ports: Collection[int] = (),
         hosts: Collection[bytes] = (),
+        opened: socket.socket | None = None,
         numbers: Iterator[int] | None = None,
     ) -> None:
         self._names = list(interfaces)
         self._indexes = host_interfaces.indexes(interfaces)
-        self._source = _open(self._indexes, ports, hosts)
+        self._source = _open(self._indexes, ports, hosts, opened)
         self._numbers = itertools.count(1) if numbers is None else numbers
         self._table = Duplicates()
         self._bulk: Bulk | None = Bulk()
@@ -173,12 +175,14 @@ class Sniffer:
         self.close()
 
 
-def _open(indexes: Collection[int], ports: Collection[int], hosts: Collection[bytes]) -> Source:
+def _open(
+    indexes: Collection[int], ports: Collection[int], hosts: Collection[bytes], opened: socket.socket | None
+) -> Source:
     source: Source
     if sys.platform == "linux":
         from h3probe.vantage.ring import PacketSource  # noqa: PLC0415 - importable on Linux only
 
-        source = PacketSource(interfaces=indexes, ports=ports, hosts=hosts)
+        source = PacketSource(interfaces=indexes, ports=ports, hosts=hosts, opened=opened)
     else:
         from h3probe.vantage.scapy_sockets import ScapySource  # noqa: PLC0415 - scapy is imported only where it serves
 
