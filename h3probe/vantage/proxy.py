@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from h3probe.errors import DecodeError, UserError
 from h3probe.events import Dropped, ProxyDied, ProxyReady, Unreadable
 from h3probe.vantage import privileges
-from h3probe.vantage.mitm.settings import QuicReady, Settings, Standing, become
+from h3probe.vantage.mitm.settings import QuicReady, Settings, Standing
 from h3probe.vantage.proxy_events import LONGEST_LINE, parse_event
 from h3probe.vantage.proxy_ports import claim
 from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
@@ -74,8 +74,8 @@ class Proxy:
         folder: Where its authority is kept; below the user's data folder unless given.
         user: Whom it runs as, when this process is root.
         wrap: Makes the command line that runs a given one in another network namespace, which is where the listeners
-            of a transparent proxy are. It may take root for that; what it runs is to keep its process number and its
-            descriptors, and becomes `user` by itself.
+            of a transparent proxy are. It may take root for that; what it runs is to be `user`'s, and to keep its
+            process number and its descriptors.
         descriptors: What that command line needs to inherit.
 
     Attributes:
@@ -265,7 +265,7 @@ class Proxy:
             argv += ["--set", f"{name}={value}"]
         user = self._user
         if self._wrap is not None:
-            argv, user = self._wrap(argv if user is None else [*argv, become(user)]), None
+            argv, user = self._wrap(argv), None
         try:
             return subprocess.Popen(  # noqa: S603 - this Python, and arguments made here
                 argv,

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import psutil
@@ -152,24 +151,3 @@ def test_a_port_in_use_elsewhere(folder: Path) -> None:
 
 
 NOBODY = User(65534, 65534, "nobody")
-
-
-def readable_to_nobody() -> bool:
-    """Whether this Python is; one below /root is not."""
-    code = "import os, sys; os.setgid(65534); os.setuid(65534); os.execv(sys.executable, [sys.executable, '-c', ''])"
-    return os.geteuid() == 0 and not subprocess.run([sys.executable, "-c", code], check=False).returncode
-
-
-def test_it_runs_elsewhere_as_a_user() -> None:
-    """It is started as root, to get there, and has given that up by the time that it listens."""
-    if not readable_to_nobody():
-        pytest.skip("this takes root, and a Python that others may read")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        os.chown(folder, NOBODY.uid, NOBODY.gid)
-        proxy, wrapped = transparent(folder, user=NOBODY)
-        with proxy:
-            assert wrapped[0][-1].endswith("=65534:65534:nobody")
-            status = Path(f"/proc/{proxy.pid}/status").read_text()
-            assert "Uid:\t65534\t65534\t65534\t65534" in status
-            assert "CapPrm:\t0000000000000000" in status

@@ -1,4 +1,8 @@
-"""Runs a program in the middle namespace: `python -I -S enter.py NET USER PROGRAM [ARGS…]`, descriptors of both."""
+"""Runs a program in the middle namespace: `python -I -S enter.py NETWORK USER IDENTITY PROGRAM [ARGS…]`.
+
+NETWORK and USER are open descriptors of namespaces, USER -1 for none to be joined; IDENTITY is `UID:GID:GROUP,GROUP…` to
+be taken on afterwards, or empty.
+"""
 
 import os
 import sys
@@ -8,4 +12,9 @@ if __name__ == "__main__":
     if user >= 0:
         os.setns(user, os.CLONE_NEWUSER)
     os.setns(network, os.CLONE_NEWNET)
-    os.execvp(sys.argv[3], sys.argv[3:])  # noqa: S606 - which program, h3probe says
+    if sys.argv[3]:
+        uid, gid, groups = sys.argv[3].split(":")
+        os.setgroups([int(group) for group in groups.split(",") if group])
+        os.setresgid(int(gid), int(gid), int(gid))
+        os.setresuid(int(uid), int(uid), int(uid))
+    os.execvp(sys.argv[4], sys.argv[4:])  # noqa: S606 - which program, h3probe says

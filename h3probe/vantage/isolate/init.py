@@ -3,8 +3,8 @@
 It is started by `isolation.py` as `python -I -S`, and imports little: its start is the command's delay. All it is to do
 comes as one JSON object over a socket that keeps messages apart; its own messages are JSON objects, too:
 
-    {"ready": seconds, "shaped": n}             with the descriptors of packets, M and the user namespace; which of the
-                                                scripts for tc was accepted first
+    {"ready": seconds, "shaped": n}             with descriptors: a packet socket and one for sock_diag(7) of C, M, the
+                                                user namespace; and which of the scripts for tc was accepted first
     {"failed": step, "errno": n, "said": "…"}   the set-up ends here
     {"command": pid}                            from the command's own process, for the kernel to say who sends it
     {"executed": errno}                         it runs (0), or why not
@@ -27,6 +27,7 @@ import signal
 import socket
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096,
 _MNT_DETACH = 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _ETH_P_ALL = 3
+_NETLINK_SOCK_DIAG = 4
 
 _MAX_MESSAGE = 1 << 20
 _UPLINK_PATIENCE_S = 5.0
@@ -129,7 +131,7 @@ class Init:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         answer = json.dumps({"ready": time.monotonic() - began, "shaped": self._shaped}).encode()
         socket.send_fds(self._control, [answer], descriptors)
-        for descriptor in descriptors[:1]:
+        for descriptor in descriptors[:2]:
             os.close(descriptor)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
@@ -152,6 +154,7 @@ class Init:
         _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
         self._client = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+        diagnostics = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
         if plan["middle"]:
             _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
         middle = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -174,7 +177,7 @@ class Init:
         _finish("links", _start(plan["ip"], plan["uplink_links"]))
         self._shape()
         self._replace_files()
-        return [packets.detach(), middle, user]
+        return [packets.detach(), diagnostics.detach(), middle, user]
 
     def _in_client(self, settings: list[tuple[str, str]] | None = None) -> None:
         os.setns(self._client, os.CLONE_NEWNET)
@@ -237,7 +240,7 @@ class Init:
             source = f"{staging}/{number}"
             with open(source, "w", errors="surrogateescape") as file:  # noqa: PTH123 - as above
                 file.write(text)
-            _step("mount", lambda source=source, path=path: _mount(source, path, None, _MS_BIND))
+            _step("mount", partial(_mount, source, path, None, _MS_BIND))
         _libc.umount2(staging.encode(), _MNT_DETACH)
         # A container has covered parts of its /proc, and a user namespace may not uncover them. The old one, which then
         # stays, shows the host's processes and their numbers.
@@ -303,7 +306,7 @@ def _enter_user_namespace(plan: dict[str, Any]) -> None:
     _step("user namespace", lambda: os.unshare(os.CLONE_NEWUSER))
     # Without this an ordinary user may not map a group: one could be left that a file's permissions shut out.
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        _step("user map", lambda name=name, text=text: _write(f"/proc/self/{name}", text))
+        _step("user map", partial(_write, f"/proc/self/{name}", text))
 
 
 def _drop_privileges(order: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from h3probe.vantage.isolate import enter, scripts
 from h3probe.vantage.isolate.host_ports import listening
 from h3probe.vantage.isolate.obstacles import IsolateError, explain
 from h3probe.vantage.isolate.plan import make_plan, reserved
-from h3probe.vantage.isolate.spec import IsolateSpec
+from h3probe.vantage.isolate.spec import IPV6_MINIMUM_MTU, IsolateSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +61,7 @@ class Isolation:
         began = time.monotonic()
         plan = make_plan(spec, intercept=intercept)
         self._user = user
+        self._in_user_namespace: bool = plan.order["user_namespace"]
         self.uplink = plan.uplink
         self.addresses = plan.addresses
         self.ipv6 = plan.ipv6
@@ -103,19 +104,29 @@ class Isolation:
         """Give an AF_PACKET socket of the command's namespace, all interfaces, which is the caller's to close."""
         return socket.socket(fileno=os.dup(self._descriptors[0]))
 
-    def enter_middle(self, argv: Sequence[str]) -> list[str]:
-        """Give the command line that runs `argv` in the middle namespace.
+    def diagnostic_socket(self) -> socket.socket:
+        """Give a socket that tells of the sockets in the command's namespace (sock_diag(7)), the caller's to close."""
+        return socket.socket(fileno=os.dup(self._descriptors[1]))
 
-        It names descriptors of this process, which must be left open in the child (`middle_descriptors`).
+    def enter_middle(self, argv: Sequence[str]) -> list[str]:
+        """Give the command line that runs `argv` in the middle namespace, as `user` where there is one.
+
+        Without anything to stand there, that is the command's own namespace. The command line names descriptors of this
+        process, which the child must be left: `Popen(…, pass_fds=isolation.middle_descriptors)`; and it takes the
+        rights that this process has: `Popen` is given no `user`.
         """
-        _, network, user = self._descriptors
-        joined = -1 if os.geteuid() == 0 else user
-        return [sys.executable, "-I", "-S", str(Path(enter.__file__)), str(network), str(joined), *argv]
+        *_, network, namespace = self._descriptors
+        identity = ""
+        if self._user is not None:
+            groups = ",".join(map(str, privileges.groups_of(self._user)))
+            identity = f"{self._user.uid}:{self._user.gid}:{groups}"
+        joined = namespace if self._in_user_namespace else -1
+        return [sys.executable, "-I", "-S", enter.__file__, str(network), str(joined), identity, *argv]
 
     @property
     def middle_descriptors(self) -> list[int]:
-        """What a child that was started with `enter_middle` needs: `Popen(…, pass_fds=…)`."""
-        return self._descriptors[1:]
+        """What a child that is started with `enter_middle` must be left."""
+        return self._descriptors[2:]
 
     def command(self, argv: Sequence[str], *, env: dict[str, str] | None = None, stdout: int | None = None) -> Running:
         """Start a command inside, with this terminal, these standard streams and this process group.
@@ -284,32 +295,30 @@ class RemoteProcess:
 
 
 def _in_force(asked: IsolateSpec, shaped: list[IsolateSpec], number: int) -> IsolateSpec:
-    found = shaped[number] if number < len(shaped) else shaped[-1]
+    found = shaped[number]
     if found != asked and not found.words():
-        raise IsolateError(
-            f"--isolate: this kernel cannot do it ({', '.join(asked.words())}): {_lacking(asked, found)}"
-        )
+        raise IsolateError(f"--isolate: nothing of what was asked for is possible: {_lacking(asked, found)}")
     return found
 
 
 def _lacking(asked: IsolateSpec, found: IsolateSpec) -> str:
     lacking = []
     if asked.delay_ms and not found.delay_ms:
-        lacking.append("no netem (module sch_netem), no --delay")
+        lacking.append("no netem (module sch_netem) for the delay")
     if asked.rate_mbit and not found.rate_mbit:
-        lacking.append("no token buckets (module sch_tbf), no --rate")
-    return "; ".join(lacking)
+        lacking.append("no token buckets (module sch_tbf) for the rate")
+    return "this kernel has " + " and ".join(lacking)
 
 
 def _notes(asked: IsolateSpec, found: IsolateSpec, isolation: Isolation) -> list[str]:
     notes = []
     if asked != found:
-        notes.append(f"this kernel has {_lacking(asked, found)}")
+        notes.append(f"{_lacking(asked, found)}: left out")
     if not isolation.uplink.icmp_errors:
         notes.append(
             f"{isolation.uplink.name} brings no ICMP errors back: a UDP port that refuses looks like one that is silent; "
             "with passt (2024 or later) installed both are told apart"
         )
-    if asked.ipv6 and not isolation.ipv6 and asked.mtu is not None and asked.mtu < 1280:
-        notes.append("with an MTU below 1280 there is no IPv6")
+    if asked.ipv6 and not isolation.ipv6 and asked.mtu is not None and asked.mtu < IPV6_MINIMUM_MTU:
+        notes.append(f"with an MTU below {IPV6_MINIMUM_MTU} there is no IPv6")
     return notes

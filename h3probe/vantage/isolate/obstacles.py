@@ -90,8 +90,8 @@ def explain(step: str, number: int, said: str, *, root: bool = False) -> Isolate
 def _denied(step: str, number: int, *, root: bool) -> IsolateError:
     if root:
         return IsolateError(
-            f"--isolate: root may make no {step} here, as in a container without CAP_SYS_ADMIN and CAP_NET_ADMIN: start "
-            f"it with `--cap-add SYS_ADMIN --cap-add NET_ADMIN --device {TUN}`, or take {_RELAY}"
+            f"--isolate: root may make no {step} here, as in a container without CAP_SYS_ADMIN and CAP_NET_ADMIN: "
+            f"start it with `--cap-add SYS_ADMIN --cap-add NET_ADMIN --device {TUN}`, or take {_RELAY}"
         )
     if number in {errno.ENOSPC, errno.EUSERS} or _setting(_MAXIMUM) == "0":
         return _switched_off(f"{_MAXIMUM}=0", f"{_MAXIMUM}=10000")

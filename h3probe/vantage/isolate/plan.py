@@ -12,11 +12,11 @@ from h3probe.vantage.isolate.addresses import CLIENT_INTERFACE, TAP, Addresses
 from h3probe.vantage.isolate.host_ports import default_routes, listening
 from h3probe.vantage.isolate.obstacles import IsolateError, check_platform, check_tools, check_tun, no_uplink
 from h3probe.vantage.isolate.resolver import replacement
+from h3probe.vantage.isolate.spec import IPV6_MINIMUM_MTU, IsolateSpec
 from h3probe.vantage.isolate.uplink import Uplink, find_tool, find_uplink
 
 if TYPE_CHECKING:
     from h3probe.vantage.isolate.host_ports import Ports
-    from h3probe.vantage.isolate.spec import IsolateSpec
 
 _STAGING = ("/mnt", "/srv", "/media", "/opt", "/tmp", "/run")  # noqa: S108 - covered for a moment, in a namespace of its own
 _IPV4, _IPV6 = "/proc/self/net/route", "/proc/self/net/ipv6_route"
@@ -60,7 +60,7 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
         raise no_uplink(instead)
     check_tun()
     ipv4, ipv6 = default_routes()
-    ipv6 = ipv6 and spec.ipv6 and uplink.ipv6 and (spec.mtu is None or spec.mtu >= 1280)
+    ipv6 = ipv6 and spec.ipv6 and uplink.ipv6 and (spec.mtu is None or spec.mtu >= IPV6_MINIMUM_MTU)
     root = os.geteuid() == 0
     middle = intercept or spec.needs_middle
     addresses = uplink.addresses if middle else uplink.addresses.without_middle()

@@ -56,10 +56,10 @@ def way_back(*, ipv6: bool) -> str:
 def client_links(addresses: Addresses, spec: IsolateSpec, middle: str, *, ipv6: bool) -> str:
     """Give the `ip -batch` script for C; `middle` is a path of M."""
     mtu = mtu_of(spec)
-    name, peer = CLIENT_INTERFACE, MIDDLE_INTERFACE
+    name = CLIENT_INTERFACE
+    other = f"{MIDDLE_INTERFACE} mtu {mtu} address {MIDDLE_MAC}"
     lines = [
-        f"link add {name} mtu {mtu} address {CLIENT_MAC} type veth"
-        f" peer name {peer} mtu {mtu} address {MIDDLE_MAC} netns {middle}",
+        f"link add {name} mtu {mtu} address {CLIENT_MAC} type veth peer name {other} netns {middle}",
         f"addr add {addresses.client}/30 dev {name}",
     ]
     if ipv6:
@@ -90,7 +90,7 @@ def middle_links(addresses: Addresses, spec: IsolateSpec, *, ipv6: bool) -> str:
     if ipv6:
         lines += [
             f"neigh add {addresses.client6} lladdr {CLIENT_MAC} dev {name} nud permanent",
-            # A router asks for its neighbours from a link-local address; the kernel's own one is not ready for a second.
+            # A router asks for its neighbours from a link-local address; the kernel's own is not ready for a second.
             f"addr add fe80::1/64 dev {TAP} nodad",
         ]
     return _text(lines)
@@ -131,7 +131,7 @@ def port_changes(old: Mapping[str, Collection[int]], new: Mapping[str, Collectio
 
 
 def middle_rules(addresses: Addresses, spec: IsolateSpec, *, intercept: bool) -> str:
-    """Give the nftables script for M: redirects before routing, the what-ifs where packets pass, one address outside."""
+    """Give the nftables script for M: redirects before routing, what-ifs where packets pass, one address outside."""
     chains = _chain("postrouting", "nat", "srcnat", [f'oifname "{TAP}" masquerade'])
     chains += _chain("forward", "filter", "filter", _what_ifs(addresses, spec))
     chains += _chain("prerouting", "nat", "dstnat", _redirects(addresses, spec, intercept=intercept))
@@ -146,7 +146,9 @@ def _what_ifs(addresses: Addresses, spec: IsolateSpec) -> list[str]:
     if spec.block_udp is not None:
         rules.append(f"{client} {_match(spec.block_udp)} drop")
     if spec.loss:
-        rules.append(f"numgen random mod 100000 < {round(spec.loss * 1000)} drop")
+        # In thousandths of a percent; a comparison that is always true is refused.
+        share = round(spec.loss * 1000)
+        rules.append(f"numgen random mod 100000 < {share} drop" if share < 100_000 else "drop")
     if rules:  # a lost or blocked DNS query says nothing about HTTP
         rules[:0] = [f"ip daddr {addresses.dns} accept", f"ip saddr {addresses.dns} accept"]
     return rules

@@ -1,12 +1,11 @@
-"""mitmdump, in a process of h3probe's own: `python -m h3probe.vantage.mitm [--become=UID:GID:NAME] [mitmdump's...]`."""
+"""mitmdump, in a process of h3probe's own: `python -m h3probe.vantage.mitm [mitmdump's arguments]`."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import suppress
 
-from h3probe.vantage import privileges
-from h3probe.vantage.mitm.settings import taken_user
+from mitmproxy.tools.main import mitmdump
 
 
 def main() -> None:
@@ -16,13 +15,7 @@ def main() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    arguments = sys.argv[1:]
-    user = taken_user(arguments)
-    if user is not None:
-        privileges.drop(user)
-    from mitmproxy.tools.main import mitmdump  # noqa: PLC0415 - not as root
-
-    mitmdump(arguments)
+    mitmdump(sys.argv[1:])
 
 
 if __name__ == "__main__":

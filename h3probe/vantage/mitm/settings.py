@@ -8,26 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Final
-
-from h3probe.vantage.privileges import User
-
-_BECOME: Final = "--become="
-
-
-def become(user: User) -> str:
-    """The argument that has mitmdump's process, started as root, be this user before it does anything."""
-    return f"{_BECOME}{user.uid}:{user.gid}:{user.name}"
-
-
-def taken_user(arguments: list[str]) -> User | None:
-    """Whom the process is to be; that argument is taken away."""
-    for argument in arguments:
-        if argument.startswith(_BECOME):
-            arguments.remove(argument)
-            uid, gid, name = argument.removeprefix(_BECOME).split(":", 2)
-            return User(int(uid), int(gid), name)
-    return None
 
 
 @dataclass(frozen=True, slots=True)

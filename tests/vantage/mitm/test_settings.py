@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from h3probe.vantage.mitm.settings import QuicReady, Settings, Standing, Upstream, become, taken_user
-from h3probe.vantage.privileges import User
+from h3probe.vantage.mitm.settings import QuicReady, Settings, Standing, Upstream
 
 
 @pytest.mark.parametrize(
@@ -42,12 +41,3 @@ def test_a_race_comes_back() -> None:
         assert line.isascii()
         assert line.count("\n") == 1
         assert QuicReady.load(line) == QuicReady(host)
-
-
-def test_whom_to_be() -> None:
-    """The user is an argument that mitmproxy does not get to see."""
-    user = User(1000, 100, "me:too")
-    arguments = ["-s", "script.py", become(user)]
-    assert taken_user(arguments) == user
-    assert arguments == ["-s", "script.py"]
-    assert taken_user(arguments) is None
