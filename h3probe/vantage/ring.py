@@ -58,7 +58,7 @@ BLOCK_BYTES: Final = 512 * 1024
 """More than the longest packet that the filter keeps."""
 BLOCKS: Final = (128, 32, 8)
 """64 MiB if the kernel has them: half a second of a busy gigabit. Otherwise less."""
-RETIRE_S: Final = 0.002
+RETIRE_S: Final = 0.001
 """A packet is shown this long after it came, at most: whose it is, is asked while its socket is open."""
 
 
