@@ -16,6 +16,7 @@ from h3probe.diagnose.grouping import add_proxy_facts, origin_of_url, tell_stori
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.verdict import client_text, deserves_verdict
+from h3probe.diagnose.words import past_proxy
 from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
@@ -331,7 +332,7 @@ class Engine:
             time=clock.time(),
             origin=story.label,
             client=f"{client_text(story)}, owner not known" if story.unowned else client_text(story),
-            versions=story.versions,
+            versions=None if past_proxy(story) else story.versions,
             sentence=f"{sentence}{self._conditions()}",
             rules=conclusion.rules,
         )

@@ -15,6 +15,7 @@ from h3probe.diagnose.words import (
     is_dns,
     is_h3,
     no_quic,
+    past_proxy,
     used_version,
 )
 from h3probe.text import clean, count, seconds
@@ -95,8 +96,9 @@ def _begins_with(story: Story, race: Race) -> bool:
 
 def _exchanged(story: Story) -> str:
     """What the proxy saw of each exchange, and whether there may have been more past it."""
-    past = [q for q in story.quic if q.established and not q.exchanged and not is_dns(q)]
-    over, rest = (" over TCP", " QUIC went past the proxy: what it carried is not counted.") if past else ("", "")
+    over, rest = "", ""
+    if past_proxy(story):
+        over, rest = " over TCP", " QUIC went past the proxy: what it carried is not counted."
     return _seen(story, over) + rest
 
 

@@ -41,9 +41,10 @@ class Races:
             quic = self._engine.connection(moment.connection)
             if quic is None or quic.transport != "quic" or quic.ready is None or self._told.get(quic.id):
                 continue
-            if quic.hello is not None and quic.hello.sni is not None:
+            if quic.hello is not None:
                 self._told.put(quic.id, value=True)
-                self._proxy.quic_ready(quic.hello.sni)
+                # The JDK names no host that is `localhost`, nor do clients that have nothing but an address.
+                self._proxy.quic_ready(quic.hello.sni or quic.server.address)
 
 
 def hand_over(

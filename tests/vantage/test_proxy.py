@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -18,6 +18,9 @@ from h3probe.vantage.proxy import Proxy
 from h3probe.vantage.proxy_ports import claim
 from h3probe.vantage.proxy_spec import Listen, ProxySpec
 from tests.vantage.proxying import PATIENCE_S, Watched, one, only
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

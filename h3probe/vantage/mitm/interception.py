@@ -64,6 +64,8 @@ class Interception:
         self._policy = policy
         self._aliases = aliases
         self._shown: dict[str, _Shown] = {}
+        self._undecided: dict[str, tuple[ConnectionWatch, list[str], float]] = {}
+        connections.before_end.append(self._decide)
 
     def next_layer(self, data: layer.NextLayer) -> None:
         """Choose the layer where mitmproxy's own choice is not the right one."""
@@ -173,10 +175,20 @@ class Interception:
             self._refused_unless_accepted(watch, hosts, time.monotonic())
         else:
             began = time.monotonic() - max(time.time_ns() - watch.began_ns, 0) / 1e9 - RACE_S
-            asyncio.get_running_loop().call_later(RACE_S, self._refused_unless_accepted, watch, hosts, began)
+            self._undecided[watch.id] = (watch, hosts, began)
+            asyncio.get_running_loop().call_later(RACE_S, self._decide, watch.id)
+
+    def _decide(self, connection: str | None = None) -> None:
+        """Decide on one that left, or on all: the proxy ends, and there will be nothing more to know."""
+        for each in [connection] if connection is not None else list(self._undecided):
+            undecided = self._undecided.pop(each, None)
+            if undecided is not None:
+                self._refused_unless_accepted(*undecided)
 
     def _refused_unless_accepted(self, watch: ConnectionWatch, hosts: list[str], began: float) -> None:
-        if not self._policy.is_accepted(*hosts) and not self._policy.was_raced(hosts[0], began):
+        address = watch.proxy.address
+        raced = any(self._policy.was_raced(name, began) for name in (hosts[0], self._aliases.get(address, address)))
+        if not self._policy.is_accepted(*hosts) and not raced:
             self._refused(watch, hosts, None)
 
     def _refused(self, watch: ConnectionWatch, hosts: list[str], alert: str | None) -> None:
