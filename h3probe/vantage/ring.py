@@ -54,9 +54,9 @@ _ETHERNET: Final = 1
 _RAW: Final = 101
 _ETHERNET_HARDWARE: Final = (1, 772)  # ARPHRD_ETHER, ARPHRD_LOOPBACK
 
-BLOCK_BYTES: Final = 512 * 1024
-"""More than the longest packet that the filter keeps."""
-BLOCKS: Final = (128, 32, 8)
+BLOCK_BYTES: Final = 128 * 1024
+"""More than an aggregate of 64 KiB, and little enough that a block given back after a millisecond wastes not much."""
+BLOCKS: Final = (512, 128, 32)
 """64 MiB if the kernel has them: half a second of a busy gigabit. Otherwise less."""
 RETIRE_S: Final = 0.001
 """A packet is shown this long after it came, at most: whose it is, is asked while its socket is open."""

@@ -94,17 +94,21 @@ class Sniffer:
         A `Dropped` stands behind the frames that were read before the loss was noticed.
         """
         self._look_for_interfaces()
-        if self._bulk is not None and self._bulk.calmed(time.time_ns()):
-            self._source.thin_out(self._bulk.flows)
+        if self._bulk is not None:
+            self._bulk.calm_down(time.time_ns())
+            if self._bulk.changed:
+                self._thin_out(self._bulk)
         events: list[Frame | Dropped] = []
         for _ in range(limit):
             packet = self._source.read()
             if packet is None:
                 break
             if self._bulk is not None and packet.network is not None:
-                changed = self._bulk.saw(packet.data, packet.network, packet.time_ns)
-                if changed:
-                    self._source.thin_out(self._bulk.flows)
+                kept = self._bulk.keep(packet.data, packet.network, packet.time_ns)
+                if self._bulk.changed:
+                    self._thin_out(self._bulk)
+                if not kept:
+                    continue
             if not self._is_duplicate(packet):
                 events.append(
                     Frame(
@@ -121,6 +125,10 @@ class Sniffer:
             events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))
             self._reported = dropped
         return events
+
+    def _thin_out(self, bulk: Bulk) -> None:
+        self._source.thin_out(bulk.flows)
+        bulk.told(time.time_ns())
 
     def rest(self) -> list[Frame | Dropped]:
         """What is there after the last moment of interest: the counts are final then.
