@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from h3probe.vantage.isolate.spec import IsolateSpec
 
 _PATIENCE_S = 2.0
+LINGER_S = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ def run_isolated(
         owners.watch(command.pid)
         if user is not None:
             privileges.drop(user)
+        # Nobody else's packets are there to be told from the command's last ones.
+        plan = replace(plan, linger_s=LINGER_S)
         ended = Loop(plan, sniffer, owners, command, stop, session, proxy, isolation).run()
         if proxy is not None:
             session.events(proxy.stop())
