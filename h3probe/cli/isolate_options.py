@@ -11,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from h3probe.vantage.isolate.isolation import Isolation
     from h3probe.vantage.isolate.spec import IsolateSpec
 
 _KINDS: dict[str, Literal["port", "admin"]] = {"port": "port", "admin": "admin"}
@@ -67,6 +68,18 @@ class IsolateOptions:
             ipv6=not self.no_ipv6,
             https_rr=not self.no_https_rr,
         )
+
+
+def begin(spec: IsolateSpec, *, intercept: bool) -> Isolation:
+    """Begin to set up the network.
+
+    Raises:
+        IsolateError: There is no isolation here.
+    """
+    from h3probe.vantage import privileges  # noqa: PLC0415 - for whoever isolates
+    from h3probe.vantage.isolate.isolation import Isolation  # noqa: PLC0415 - the same
+
+    return Isolation(spec, user=privileges.sudo_user(), intercept=intercept)
 
 
 def _ports(option: str, text: str) -> frozenset[int]:

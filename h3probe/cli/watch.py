@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from h3probe.cli.isolate_options import isolate_options
+from h3probe.cli.isolate_options import begin, isolate_options
 from h3probe.cli.options import output_options
 from h3probe.cli.proxy_options import proxy_options
 
@@ -78,12 +78,6 @@ def watch(  # noqa: PLR0913 - one parameter per option
     Without a command it watches everything until Ctrl-C. With one it runs it, watches while it lives, and reports its
     traffic alone. Sniffing needs root or CAP_NET_RAW; --isolate and --relay need nothing.
     """
-    from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
-    from h3probe.filters import Filters, parse_origin  # noqa: PLC0415
-    from h3probe.run.end import Plan  # noqa: PLC0415
-    from h3probe.run.output import make_output  # noqa: PLC0415
-    from h3probe.run.sniffing import sniff  # noqa: PLC0415
-
     isolation = isolate.spec()
     isolated = isolation is not None
     wrong = {
@@ -101,6 +95,13 @@ def watch(  # noqa: PLR0913 - one parameter per option
             raise click.UsageError(message)
     _check_pid(pid)
     proxy_spec = proxy.spec(isolated=isolated)
+    # It takes as long as what is imported next, and goes on beside it.
+    begun = None if isolation is None else begin(isolation, intercept=proxy.intercept is not None)
+    from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
+    from h3probe.filters import Filters, parse_origin  # noqa: PLC0415
+    from h3probe.run.end import Plan  # noqa: PLC0415
+    from h3probe.run.output import make_output  # noqa: PLC0415
+
     filters = Filters(origins=frozenset(map(parse_origin, origins)) or None, ports=frozenset(ports) or None)
     output = make_output(as_json=as_json)
     # Records that others read have standard output to themselves.
@@ -116,13 +117,15 @@ def watch(  # noqa: PLR0913 - one parameter per option
         specs = [parse_relay(text) for text in relays]
         engine = Engine(", ".join(relays), "relay", filters)
         ended = relay(plan, specs, engine, output, make_recorder)
-    elif isolation is not None:
+    elif begun is not None:
         from h3probe.run.isolating import Asked, run_isolated  # noqa: PLC0415 - Linux only
 
         engine = Engine("a network of its own", "live", filters)
-        asked = Asked(isolation, proxy.hosts, proxy.ca_file)
+        asked = Asked(begun, proxy.hosts, proxy.ca_file)
         ended = run_isolated(plan, asked, engine, output, make_recorder)
     else:
+        from h3probe.run.sniffing import sniff  # noqa: PLC0415
+
         names = ", ".join(interfaces) or "all interfaces"
         engine = Engine(names, "live", filters)
         ended = sniff(plan, engine, output, make_recorder, proxy_spec)

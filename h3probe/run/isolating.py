@@ -19,7 +19,6 @@ from h3probe.run.sniffing import record
 from h3probe.run.stop import Stop
 from h3probe.vantage import privileges
 from h3probe.vantage.isolate.addresses import DNS_FILTER_PORT, INTERCEPT_PORT
-from h3probe.vantage.isolate.isolation import Isolation
 from h3probe.vantage.isolate.loopback import Loopback
 from h3probe.vantage.linux import SocketOwners
 from h3probe.vantage.owners import DirectOwners
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from h3probe.run.recorder import Recorder
     from h3probe.vantage.command import Running
     from h3probe.vantage.isolate.addresses import Addresses
-    from h3probe.vantage.isolate.spec import IsolateSpec
+    from h3probe.vantage.isolate.isolation import Isolation
 
 _PATIENCE_S = 2.0
 LINGER_S = 0.15
@@ -48,12 +47,12 @@ class Asked:
     """What is asked of the network.
 
     Attributes:
-        spec: What is changed on the way out.
+        isolation: The network, as it was begun.
         intercept: The hosts whose TLS over TCP is terminated; empty for all, None for none.
         server_ca: Certificates that servers may be signed by, PEM; the system's unless given.
     """
 
-    spec: IsolateSpec
+    isolation: Isolation
     intercept: tuple[str, ...] | None = None
     server_ca: Path | None = None
 
@@ -75,8 +74,8 @@ def run_isolated(
     """
     with ExitStack() as stack:
         user = privileges.sudo_user()
-        isolation = stack.enter_context(Isolation(asked.spec, user=user, intercept=asked.intercept is not None))
-        addresses = isolation.uplink.addresses
+        isolation = stack.enter_context(asked.isolation)
+        addresses = isolation.addresses
         for note in isolation.notes:
             output.note(note)
         if not isolation.spec.https_rr:

@@ -2,9 +2,10 @@
 
     drive_isolate.py SPEC -- COMMAND...
 
-SPEC is JSON with the fields of `IsolateSpec`. The last line of standard error is a JSON object: `pid` (the command's,
-as seen from outside), `notes`, `ready_s`, `uplink`, `frames` (how many packets were seen) and `sent_to` (the
-addresses and UDP ports that datagrams went to). The exit status is the command's; SIGINT and SIGTERM are passed on.
+SPEC is JSON with the fields of `IsolateSpec`, and perhaps `intercept`, and `middle`: a program to run in the middle.
+The last line of standard error is a JSON object: `pid` (the command's, as seen from outside), `notes`, `ready_s`,
+`uplink`, `frames` (how many packets were seen), `sent_to` (the addresses and UDP ports that datagrams went to) and
+`uplink_ended`. The exit status is the command's; SIGINT and SIGTERM are passed on.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from typing import Any
 
 from h3probe.errors import UserError
@@ -24,9 +27,8 @@ _OUTGOING = 4
 _UDP = 17
 
 
-def read_spec(text: str) -> IsolateSpec:
+def read_spec(given: dict[str, Any]) -> IsolateSpec:
     """Read SPEC."""
-    given: dict[str, Any] = json.loads(text)
     for name in ("block_udp", "reject_ports"):
         if given.get(name) is not None:
             given[name] = frozenset(given[name])
@@ -35,7 +37,8 @@ def read_spec(text: str) -> IsolateSpec:
 
 def look(packets: socket.socket) -> tuple[int, list[str]]:
     """Read what waits."""
-    frames, sent_to = 0, set()
+    frames = 0
+    sent_to: set[str] = set()
     while True:
         try:
             data, address = packets.recvfrom(65536)
@@ -46,21 +49,38 @@ def look(packets: socket.socket) -> tuple[int, list[str]]:
             sent_to.add(f"{socket.inet_ntoa(data[30:34])}:{int.from_bytes(data[36:38])}")
 
 
+def tell(line: str) -> None:
+    """Write a line to standard error at once."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def main() -> int:
     """Run the command."""
     began = time.monotonic()
-    with Isolation(read_spec(sys.argv[1])) as isolation, isolation.packet_socket() as packets:
+    given = json.loads(sys.argv[1])
+    middle, intercept = given.pop("middle", None), given.pop("intercept", False)
+    with ExitStack() as stack:
+        isolation = stack.enter_context(Isolation(read_spec(given), intercept=intercept))
+        packets = stack.enter_context(isolation.packet_socket())
         packets.setblocking(False)
-        with isolation.command(sys.argv[3:]) as command:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda number, _: command.forward(number))
-            print(f"started {command.pid}", file=sys.stderr, flush=True)
-            while (status := command.wait(0.1)) is None:
-                isolation.poll()
+        if middle is not None:
+            argv = isolation.enter_middle(middle)
+            helper = subprocess.Popen(argv, pass_fds=isolation.middle_descriptors, stdout=subprocess.PIPE)
+            stack.callback(helper.kill)
+            assert helper.stdout is not None
+            assert helper.stdout.readline() == b"ready\n"
+        command = stack.enter_context(isolation.command(sys.argv[3:]))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: command.forward(number))
+        tell(f"started {command.pid}")
+        ended = None
+        while (status := command.wait(0.1)) is None:
+            ended = isolation.poll() if ended is None else ended
         frames, sent_to = look(packets)
         told = {"pid": command.pid, "notes": isolation.notes, "ready_s": isolation.ready_s, "frames": frames}
-        told |= {"sent_to": sent_to, "uplink": isolation.uplink.name, "took_s": time.monotonic() - began}
-        print(json.dumps(told), file=sys.stderr, flush=True)
+        told |= {"sent_to": sent_to, "uplink": isolation.uplink.name, "uplink_ended": ended}
+        tell(json.dumps(told | {"took_s": time.monotonic() - began}))
     return status
 
 
@@ -68,5 +88,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UserError as error:
-        print(f"h3probe: {error}", file=sys.stderr)
+        tell(f"h3probe: {error}")
         sys.exit(error.exit_status)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .netns import environment, give_routes
+from .netns import environment, give_routes, stop
 from .parts import ADVERTISED, Lab, RealParts, curl
 
 URL = f"https://localhost:{ADVERTISED}/"
@@ -122,7 +122,7 @@ def namespaces() -> set[str]:
     found = set()
     for path in Path("/proc").glob("[0-9]*/ns/net"):
         try:
-            found.add(os.readlink(path))
+            found.add(str(path.readlink()))
         except OSError:
             continue
     return found
@@ -379,3 +379,122 @@ def test_slirp4netns_is_said_to_hide_refusals(world: World) -> None:
     """Where pasta is missing, a note says what cannot be told."""
     inside = world.isolate(["true"], hidden=(PASTA,))
     assert "brings no ICMP errors back" in inside.told["notes"][0]
+
+
+MIDDLE = """
+import selectors, socket
+waiting = selectors.DefaultSelector()
+for host, family in (("198.18.0.1", socket.AF_INET), ("2001:db8:6833::1", socket.AF_INET6)):
+    waiting.register(socket.create_server((host, 53080), family=family), selectors.EVENT_READ)
+dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+dns.bind(("198.18.0.1", 53053))
+waiting.register(dns, selectors.EVENT_READ)
+print("ready", flush=True)
+while True:
+    for key, _ in waiting.select():
+        if key.fileobj is dns:
+            query, peer = dns.recvfrom(512)
+            dns.sendto(b"filtered " + query, peer)
+            continue
+        client, _ = key.fileobj.accept()
+        if key.fileobj.family == socket.AF_INET:
+            there = client.getsockopt(socket.SOL_IP, 80, 16)  # SO_ORIGINAL_DST
+            text = socket.inet_ntoa(there[4:8])
+        else:
+            there = client.getsockopt(socket.IPPROTO_IPV6, 80, 28)
+            text = socket.inet_ntop(socket.AF_INET6, there[8:24])
+        client.sendall(f"{text} {int.from_bytes(there[2:4])}".encode())
+        client.close()
+"""
+
+CALLER = f"""
+import socket
+for host, port in (("127.0.0.1", {ADVERTISED}), ("::1", {ADVERTISED}), ("192.0.2.9", 443), ("2001:db8:9::9", 443)):
+    print(socket.create_connection((host, port), timeout=3).recv(99).decode())
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.settimeout(3)
+udp.sendto(b"query", ("198.18.0.10", 53))
+print(udp.recv(99).decode(), udp.getsockname()[0])
+"""
+
+
+def test_the_middle_gets_tcp_and_dns(world: World) -> None:
+    """All TCP is redirected to the middle, which learns where it was to go; DNS goes to the filter; as the user."""
+    spec = {"intercept": True, "https_rr": False, "middle": [sys.executable, "-c", MIDDLE]}
+    inside = world.isolate([sys.executable, "-c", CALLER], spec)
+    assert inside.stdout == [
+        f"198.18.0.9 {ADVERTISED}",
+        f"2001:db8:6833:1::9 {ADVERTISED}",
+        "192.0.2.9 443",
+        "2001:db8:9::9 443",
+        "filtered query 0.0.0.0",
+    ], inside
+
+
+RESOLVER = """
+import socket
+dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+dns.bind(("127.0.0.1", 53))
+print("ready", flush=True)
+while True:
+    query, peer = dns.recvfrom(512)
+    name = query[12 : query.index(0, 12) + 5]
+    answer = bytes.fromhex("c00c000100010000003c0004c0000209") if name.endswith(bytes([0, 1, 0, 1])) else b""
+    dns.sendto(query[:2] + bytes([0x81, 0x80, 0, 1, 0, len(answer) > 0, 0, 0, 0, 0]) + name + answer, peer)
+"""
+
+AS_USER_WITH_RESOLVER = """
+echo "nameserver 127.0.0.1\nsearch example.test" >/tmp/resolv.conf
+mount --bind /tmp/resolv.conf /etc/resolv.conf
+exec setpriv --reuid 1000 --regid 1000 --clear-groups --bounding-set=-all --inh-caps=-all "$@"
+"""
+
+
+@pytest.mark.parametrize("spec", [{}, {"block_udp": []}], ids=["direct", "middle"])
+def test_names_are_resolved_by_the_hosts_resolver(world: World, spec: dict[str, Any]) -> None:
+    """A resolver on the host's loopback answers, through the search list, even where all UDP is blocked."""
+    server = world.lab.netns.start(
+        [sys.executable, "-c", RESOLVER], cwd=world.lab.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        driver = ["env", f"PYTHONPATH={CHECKOUT}", *DRIVER, json.dumps(spec), "--", "getent", "ahostsv4", "somewhere"]
+        argv = world.lab.parts.as_user(["sh", "-euc", AS_USER_WITH_RESOLVER, "sh", *driver], uid=0)
+        ran = world.lab.run_here(argv, timeout=30.0)
+        assert ran.stdout[0].split()[0] == "192.0.2.9", ran
+    finally:
+        stop(server)
+
+
+def test_the_end_of_the_uplink_is_reported(world: World) -> None:
+    """Whoever watches is told that the network is gone."""
+    driver, pid = world.start(["sleep", "1"])
+    (uplink,) = [path for path in Path("/proc").glob("[0-9]*") if is_uplink_of(path, pid)]
+    os.kill(int(uplink.name), signal.SIGKILL)
+    _, complained = driver.communicate(timeout=20)
+    assert json.loads(complained.splitlines()[-1])["uplink_ended"] == ""
+
+
+def is_uplink_of(path: Path, pid: int) -> bool:
+    """Whether a process is the pasta beside a command."""
+    try:
+        same = (path / "ns/pid").readlink() == Path(f"/proc/{pid}/ns/pid").readlink()
+        return same and (path / "comm").read_text().startswith("pasta")
+    except OSError:
+        return False
+
+
+NO_NAMESPACES = """
+echo 0 >/proc/sys/user/max_user_namespaces
+exec setpriv --ambient-caps=-all --inh-caps=-all "$@"
+"""
+
+
+def test_switched_off_user_namespaces_are_named(world: World) -> None:
+    """Where the limit is 0, the line says which setting it is."""
+    driver = ["env", f"PYTHONPATH={CHECKOUT}", *DRIVER, "{}", "--", "true"]
+    within = ["unshare", "-U", "--map-current-user", "--keep-caps", "sh", "-euc", NO_NAMESPACES, "sh", *driver]
+    ran = world.lab.run_here(world.lab.parts.as_user(within), timeout=30.0)
+    assert ran.exit == 2
+    assert "user.max_user_namespaces=0" in ran.stderr[-1], ran

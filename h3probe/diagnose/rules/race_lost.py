@@ -54,8 +54,8 @@ def _finding(story: Story, race: Race) -> Finding:
     ready = race.tcp.ready or race.tcp.first
     took = seconds((ready.time_ns - min(began.time_ns, race.quic.first.time_ns)) / NS)
     summary = (
-        f"QUIC and TCP raced, and TCP ({used_version(story, race.tcp)}) carried the first exchange, ready after {took}: "
-        f"{_how_quic_went(story, race)}."
+        f"QUIC and TCP raced, and TCP ({used_version(story, race.tcp)}) carried the first exchange, ready after "
+        f"{took}: {_how_quic_went(story, race)}."
     )
     order = "after" if race.head_start >= 0 else "before"
     evidence: list[tuple[Mark, str]] = [

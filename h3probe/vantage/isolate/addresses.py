@@ -1,7 +1,7 @@
 """Who has which address in the two namespaces.
 
-IPv4 is 198.18.0.0/15, set aside for tests of network devices (RFC 2544, RFC 6890), which nobody's own network uses. IPv6
-is documentation space (RFC 3849): unlike a unique local address it counts as global when addresses are selected
+IPv4 is 198.18.0.0/15, set aside for tests of network devices (RFC 2544, RFC 6890), which nobody's own network uses.
+IPv6 is documentation space (RFC 3849): unlike a unique local address it counts as global when addresses are selected
 (RFC 6724), so that clients prefer IPv6 as they do outside.
 """
 

@@ -6,9 +6,9 @@ comes as one JSON object over a socket that keeps messages apart; its own messag
     {"ready": seconds, "shaped": n}             with descriptors: a packet socket and one for sock_diag(7) of C, M, the
                                                 user namespace; and which of the scripts for tc was accepted first
     {"failed": step, "errno": n, "said": "…"}   the set-up ends here
-    {"command": pid}                            from the command's own process, for the kernel to say who sends it
-    {"executed": errno}                         it runs (0), or why not
-    {"exited": status}                          the command; as waitstatus_to_exitcode has it
+    {"command": n}                              from the nth command's own process, for the kernel to say who sends it
+    {"executed": n, "errno": errno}             it runs (0), or why not
+    {"exited": n, "status": status}             as waitstatus_to_exitcode has it
     {"uplink_ended": "…"}                       with the last it said
 
 With the socket's other end (h3probe ends, however it ends) this process ends, and so does everything in its namespace:
@@ -59,7 +59,7 @@ _IGNORED = (
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Failed(Exception):
+class Failed(Exception):  # noqa: N818 - it is a report of the set-up, and reads like one
     """A step of the set-up that was not possible.
 
     Attributes:
@@ -118,7 +118,7 @@ class Init:
         self._control = control
         self._plan = plan
         self._ignored = ignored
-        self._command = 0
+        self._commands: dict[int, int] = {}
         self._shaped = len(plan["shaping"])
         self._said = -1
 
@@ -252,8 +252,9 @@ class Init:
         if not message:
             return False
         order = json.loads(message)
-        if "run" in order:
-            self._run(order["run"], descriptors)
+        if "run" in order:  # an environment may be larger than a message: it is in a file
+            source, *streams = descriptors
+            self._run(order["run"], json.loads(_contents(source, os.fstat(source).st_size)), streams)
         elif "ports" in order:
             _, said = _start(self._plan["nft"], order["ports"], lambda: self._in_client(order["settings"]))
             os.close(said)
@@ -261,7 +262,7 @@ class Init:
             os.close(descriptor)
         return True
 
-    def _run(self, order: dict[str, Any], streams: list[int]) -> None:
+    def _run(self, place: int, order: dict[str, Any], streams: list[int]) -> None:
         failed, failure = os.pipe2(os.O_CLOEXEC)
 
         def run() -> None:
@@ -272,18 +273,18 @@ class Init:
                 for number in {*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ} - set(self._ignored):
                     signal.signal(number, signal.SIG_DFL)
                 _drop_privileges(order)
-                _tell(self._control, {"command": os.getpid()})
+                _tell(self._control, {"command": place})
                 arguments = [os.fsencode(each) for each in order["argv"]]
                 environment = {os.fsencode(name): os.fsencode(value) for name, value in order["env"].items()}
-                os.execvpe(arguments[0], arguments, environment)  # noqa: S606 - the command that is to be watched
+                _execute_command(arguments, environment)
             except OSError as error:
                 os.write(failure, str(error.errno).encode())
 
-        self._command = _fork(run)
+        self._commands[_fork(run)] = place
         os.close(failure)
         number = os.read(failed, 16)
         os.close(failed)
-        _tell(self._control, {"executed": int(number or b"0")})
+        _tell(self._control, {"executed": place, "errno": int(number or b"0")})
 
     def _reap(self) -> None:
         while True:
@@ -293,8 +294,9 @@ class Init:
                 return
             if not pid:
                 return
-            if pid == self._command:
-                _tell(self._control, {"exited": os.waitstatus_to_exitcode(status)})
+            if pid in self._commands:
+                place = self._commands.pop(pid)
+                _tell(self._control, {"exited": place, "status": os.waitstatus_to_exitcode(status)})
             elif pid == self._uplink:
                 _tell(self._control, {"uplink_ended": _contents(self._said)})
 
@@ -387,6 +389,21 @@ def _execute(argv: list[str], prepare: Callable[[], None]) -> None:
     os.execv(argv[0], argv)  # noqa: S606 - programs of the set-up, by their whole paths
 
 
+def _execute_command(arguments: list[bytes], environment: dict[bytes, bytes]) -> None:
+    """Do as `os.execvpe`, which imports modules: another user may not be able to read this Python."""
+    name = arguments[0]
+    path = environment.get(b"PATH", os.defpath.encode())
+    failure: OSError = FileNotFoundError(errno.ENOENT, "")
+    for folder in [b""] if b"/" in name else path.split(b":"):
+        try:
+            os.execve(os.path.join(folder, name), arguments, environment)  # noqa: S606, PTH118 - the command to be watched
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:  # one that is there and cannot be run counts more than one that is not there
+            failure = error
+    raise failure
+
+
 def _start(argv: list[str], script: str, prepare: Callable[[], None] | None = None) -> tuple[int, int]:
     """Start a program that reads a script from its standard input; give its number, and where it writes."""
     source, said = os.memfd_create("script"), os.memfd_create("said")
@@ -414,8 +431,8 @@ def _finish(step: str, started: tuple[int, int]) -> None:
         raise Failed(step, 0, text)
 
 
-def _contents(descriptor: int) -> str:
-    return os.pread(descriptor, 4096, 0).decode(errors="replace").strip()
+def _contents(descriptor: int, size: int = 4096) -> str:
+    return os.pread(descriptor, size, 0).decode(errors="replace").strip()
 
 
 def _tell(control: socket.socket, message: dict[str, object]) -> None:

@@ -6,12 +6,14 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,6 +27,7 @@ from h3probe.vantage.isolate.spec import IPV6_MINIMUM_MTU, IsolateSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from io import FileIO
     from types import TracebackType
 
 _PACKAGE_ROOT = Path(__file__).parents[3]
@@ -39,6 +42,8 @@ _CREDENTIALS = struct.Struct("@3i")  # pid, uid, gid
 
 class Isolation:
     """A network of its own, for the length of a `with` block; commands that run in it end with it.
+
+    It is begun at once, and ready inside of the block: whoever has something else to do does it in between.
 
     Args:
         spec: What is changed on the way out.
@@ -77,16 +82,23 @@ class Isolation:
         self._control.send(json.dumps(plan.order).encode())
         self._init = subprocess.Popen(arguments, pass_fds=[theirs.fileno()], restore_signals=False)  # noqa: S603 - this Python
         theirs.close()
-        try:
-            ready = self._wait_until_ready()
-            self.spec = _in_force(spec, plan.shaped, ready["shaped"])
-        except BaseException:
-            self.close()
-            raise
-        self.notes = _notes(spec, self.spec, self)
-        self.ready_s = time.monotonic() - began
+        self.spec = spec
+        self.notes: list[str] = []
+        self.ready_s = 0.0
+        self._began, self._shaped = began, plan.shaped
 
-    def _wait_until_ready(self) -> dict[str, Any]:
+    def wait_until_ready(self) -> None:
+        """Wait until it is set up.
+
+        Raises:
+            IsolateError: It cannot be.
+        """
+        asked = self.spec
+        self.spec = _in_force(asked, self._shaped, self._ready()["shaped"])
+        self.notes = _notes(asked, self.spec, self)
+        self.ready_s = time.monotonic() - self._began
+
+    def _ready(self) -> dict[str, Any]:
         message, descriptors, _ = self._receive(_READY_PATIENCE_S)
         self._descriptors = descriptors
         if message is None:
@@ -121,7 +133,9 @@ class Isolation:
             groups = ",".join(map(str, privileges.groups_of(self._user)))
             identity = f"{self._user.uid}:{self._user.gid}:{groups}"
         joined = namespace if self._in_user_namespace else -1
-        return [sys.executable, "-I", "-S", enter.__file__, str(network), str(joined), identity, *argv]
+        program = shutil.which(argv[0]) or argv[0]
+        head = [sys.executable, "-I", "-S", enter.__file__, str(network), str(joined), identity]
+        return [*head, program, *argv[1:]]
 
     @property
     def middle_descriptors(self) -> list[int]:
@@ -142,10 +156,13 @@ class Isolation:
         if env is None:
             env = dict(os.environ) if self._user is None else privileges.environment_of(self._user)
         user = None if self._user is None else (self._user.uid, self._user.gid, privileges.groups_of(self._user))
-        process = RemoteProcess(self)
+        process, place = RemoteProcess(self), len(self._processes)
         self._processes.append(process)
-        order = json.dumps({"run": {"argv": list(argv), "env": env, "user": user}}).encode()
-        socket.send_fds(self._control, [order], [0, 1 if stdout is None else stdout, 2])
+        order = json.dumps({"argv": list(argv), "env": env, "user": user})
+        with ExitStack() as stack:
+            streams = _streams(stack, 1 if stdout is None else stdout)
+            descriptors = [stack.enter_context(_file(order)).fileno(), *streams]
+            socket.send_fds(self._control, [json.dumps({"run": place}).encode()], descriptors)
         number = process.wait_until_executed()
         if number:
             raise start_failure(argv[0], OSError(number, os.strerror(number)), self._user)
@@ -178,8 +195,9 @@ class Isolation:
             timeout = 0.0
             if "uplink_ended" in message:
                 self._uplink_said = " ".join(message["uplink_ended"].split())
-            elif self._processes:
-                self._processes[-1].take(message, pid)
+            for kind in ("command", "executed", "exited"):
+                if kind in message:
+                    self._processes[message[kind]].take(kind, message, pid)
 
     def _receive(self, timeout: float) -> tuple[dict[str, Any] | None, list[int], int]:
         if not select.select([self._control], [], [], timeout)[0]:
@@ -224,6 +242,11 @@ class Isolation:
             process.lost()
 
     def __enter__(self) -> Self:
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -242,16 +265,16 @@ class RemoteProcess:
         self.pid = 0
         self.returncode: int | None = None
 
-    def take(self, message: dict[str, Any], sender: int) -> None:
-        """Take in a report of process 1; the number of its sender is the kernel's word, in this process's terms."""
-        if "command" in message:
+    def take(self, kind: str, message: dict[str, Any], sender: int) -> None:
+        """Take in a report about it; the number of its sender is the kernel's word, in this process's terms."""
+        if kind == "command":
             self.pid = sender
             with contextlib.suppress(OSError):
                 self._descriptor = os.pidfd_open(sender)
-        elif "executed" in message:
-            self._executed = message["executed"]
-        elif "exited" in message:
-            self.returncode = message["exited"]
+        elif kind == "executed":
+            self._executed = message["errno"]
+        else:
+            self.returncode = message["status"]
 
     def lost(self) -> None:
         """The isolation is over, and everything in it killed."""
@@ -284,14 +307,32 @@ class RemoteProcess:
         return self.returncode
 
     def send_signal(self, sig: int) -> None:
-        """As `Popen.send_signal`; it cannot reach another process that got the number later."""
-        if self._descriptor >= 0 and self.returncode is None:
+        """As `Popen.send_signal`; it reaches no other process that got the number later."""
+        if self._descriptor >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._descriptor, sig)
 
     def kill(self) -> None:
         """As `Popen.kill`."""
         self.send_signal(signal.SIGKILL)
+
+
+def _file(text: str) -> FileIO:
+    file = os.fdopen(os.memfd_create("order"), "w+b", buffering=0)
+    file.write(text.encode())
+    return file
+
+
+def _streams(stack: ExitStack, stdout: int) -> list[int]:
+    """Give the three standard streams; one that is closed here is nowhere inside."""
+    streams = [0, stdout, 2]
+    for place, descriptor in enumerate(streams):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            streams[place] = nowhere = os.open(os.devnull, os.O_RDWR)
+            stack.callback(os.close, nowhere)
+    return streams
 
 
 def _in_force(asked: IsolateSpec, shaped: list[IsolateSpec], number: int) -> IsolateSpec:
@@ -316,8 +357,8 @@ def _notes(asked: IsolateSpec, found: IsolateSpec, isolation: Isolation) -> list
         notes.append(f"{_lacking(asked, found)}: left out")
     if not isolation.uplink.icmp_errors:
         notes.append(
-            f"{isolation.uplink.name} brings no ICMP errors back: a UDP port that refuses looks like one that is silent; "
-            "with passt (2024 or later) installed both are told apart"
+            f"{isolation.uplink.name} brings no ICMP errors back: a UDP port that refuses looks like one that is "
+            "silent; with passt (2024 or later) installed both are told apart"
         )
     if asked.ipv6 and not isolation.ipv6 and asked.mtu is not None and asked.mtu < IPV6_MINIMUM_MTU:
         notes.append(f"with an MTU below {IPV6_MINIMUM_MTU} there is no IPv6")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TUN: Final = "/dev/net/tun"
+_PROC: Final = Path("/proc")
 
 _RELAY: Final = "`h3probe watch --relay PORT=HOST:PORT`, which needs nothing"
 _PACKAGES: Final = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
@@ -75,14 +76,13 @@ def explain(step: str, number: int, said: str, *, root: bool = False) -> Isolate
     if step == "uplink":
         what = "gave no network within 5 s" if number == errno.ETIMEDOUT else "ended at once"
         return IsolateError(f"--isolate: the uplink {what}{_quoted(said)}; {_RELAY}")
+    if number in {errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS} or "not permitted" in said:
+        return _denied(step, number, root=root)
     if step == "rules":
         return IsolateError(
             f"--isolate: nftables refused the rules{_quoted(said)}: is there a kernel with nf_tables and NAT? "
             f"Otherwise take {_RELAY}"
         )
-    denied = number in {errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS}
-    if denied or "not permitted" in said:
-        return _denied(step, number, root=root)
     reason = said or (os.strerror(number) if number else "for an unknown reason")
     return IsolateError(f"--isolate: no {step}: {reason}; take {_RELAY}")
 
@@ -102,10 +102,9 @@ def _denied(step: str, number: int, *, root: bool) -> IsolateError:
             "--isolate: AppArmor lets ordinary users have no user namespace with rights in it "
             f"({_APPARMOR}=1): `sudo sysctl {_APPARMOR}=0`, use sudo, or {_RELAY}"
         )
-    if in_chroot():
+    if not _is_filtered():
         return IsolateError(
-            "--isolate: the kernel makes no user namespace in a chroot: start h3probe outside of it, as root, "
-            f"or take {_RELAY}"
+            f"--isolate: no {step} allowed here, as in a chroot: start h3probe outside of it, use sudo, or {_RELAY}"
         )
     return IsolateError(
         f"--isolate: no {step} allowed here, as in a container (its seccomp filter): start the container with "
@@ -119,18 +118,18 @@ def _switched_off(setting: str, mended: str) -> IsolateError:
     )
 
 
-def in_chroot(mountinfo: Path = Path("/proc/self/mountinfo")) -> bool:
-    """Whether this process's root is not the top of its mount namespace: then nothing is mounted at `/` (proc(5))."""
+def _is_filtered() -> bool:
+    """Whether a seccomp filter decides which system calls this process may make (proc(5))."""
     try:
-        lines = mountinfo.read_text().splitlines()
+        lines = (_PROC / "self/status").read_text().splitlines()
     except OSError:
-        return False
-    return bool(lines) and all(line.split()[4] != "/" for line in lines)
+        return True
+    return "Seccomp:\t2" in lines
 
 
 def _setting(name: str) -> str | None:
     try:
-        return Path("/proc/sys", *name.split(".")).read_text().strip()
+        return Path(_PROC, "sys", *name.split(".")).read_text().strip()
     except OSError:
         return None
 

@@ -11,7 +11,7 @@ from h3probe.vantage.isolate import scripts
 from h3probe.vantage.isolate.addresses import CLIENT_INTERFACE, TAP, Addresses
 from h3probe.vantage.isolate.host_ports import default_routes, listening
 from h3probe.vantage.isolate.obstacles import IsolateError, check_platform, check_tools, check_tun, no_uplink
-from h3probe.vantage.isolate.resolver import replacement
+from h3probe.vantage.isolate.resolver import replacements
 from h3probe.vantage.isolate.spec import IPV6_MINIMUM_MTU, IsolateSpec
 from h3probe.vantage.isolate.uplink import Uplink, find_tool, find_uplink
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _STAGING = ("/mnt", "/srv", "/media", "/opt", "/tmp", "/run")  # noqa: S108 - covered for a moment, in a namespace of its own
 _IPV4, _IPV6 = "/proc/self/net/route", "/proc/self/net/ipv6_route"
+_SYSCTL_ROOM = 4000
+"""Characters; the kernel reads a page at a time."""
 
 # Nobody else could have the same address, and until that is found out a router cannot ask for its neighbours.
 _NO_PROBING = ("/proc/sys/net/ipv6/conf/default/accept_dad", "0")
@@ -64,8 +66,8 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
     root = os.geteuid() == 0
     middle = intercept or spec.needs_middle
     addresses = uplink.addresses if middle else uplink.addresses.without_middle()
-    file = replacement(uplink.addresses.dns)
-    needed = [uplink.program, *(path for path in tools.values() if path), *([file[0]] if file else [])]
+    files = replacements(uplink.addresses.dns)
+    needed = [uplink.program, *(path for path in tools.values() if path), *(path for path, _ in files)]
     staging = _staging(needed)
     ports = listening()
     shaped = without_what_the_kernel_lacks(spec)
@@ -90,7 +92,7 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
         else scripts.loopback(spec),
         "uplink_links": scripts.middle_links(addresses, spec, ipv6=ipv6) if middle else scripts.way_back(ipv6=ipv6),
         "shaping": [scripts.shaping(each) for each in shaped],
-        "files": [file] if file else [],
+        "files": files,
     }
     return Plan(order, uplink, addresses, ipv6, ports, shaped)
 
@@ -110,8 +112,12 @@ def middle_settings(*, ipv6: bool) -> list[tuple[str, str]]:
 
 def reserved(ports: Ports) -> tuple[str, str]:
     """Give the sysctl that keeps the command's own sockets from taking a port that stands for the host's by chance."""
-    numbers = sorted(set().union(*ports.values()))
-    return "/proc/sys/net/ipv4/ip_local_reserved_ports", ",".join(map(str, numbers)) + "\n"
+    text = ""
+    for port in sorted(set().union(*ports.values())):
+        if len(text) > _SYSCTL_ROOM:  # the rest is left to chance
+            break
+        text += f",{port}" if text else str(port)
+    return "/proc/sys/net/ipv4/ip_local_reserved_ports", text + "\n"
 
 
 def without_what_the_kernel_lacks(spec: IsolateSpec) -> list[IsolateSpec]:

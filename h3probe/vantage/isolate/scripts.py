@@ -27,6 +27,9 @@ WIRE_MTU: Final = 1500
 
 PORT_SETS: Final = ("tcp4", "tcp6", "udp4", "udp6")
 
+# Before 1.0.7, nft knows "dstnat" for the prerouting hook alone.
+_PRIORITY: Final = {"dstnat": -100, "filter": 0, "srcnat": 100}
+
 _REJECT: Final = {"port": "port-unreachable", "admin": "admin-prohibited"}
 
 
@@ -187,7 +190,7 @@ def shaping(spec: IsolateSpec) -> str:
 
 
 def _chain(name: str, kind: str, priority: str, rules: Collection[str]) -> list[str]:
-    head = f"add chain inet h3probe {name} {{ type {kind} hook {name} priority {priority}; }}"
+    head = f"add chain inet h3probe {name} {{ type {kind} hook {name} priority {_PRIORITY[priority]}; }}"
     return [head, *(f"add rule inet h3probe {name} {rule}" for rule in rules)] if rules else []
 
 
