@@ -16,6 +16,7 @@ from h3probe.diagnose.grouping import add_proxy_facts, origin_of_url, tell_stori
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.verdict import client_text, deserves_verdict
+from h3probe.diagnose.words import past_proxy
 from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
@@ -27,7 +28,7 @@ from h3probe.track.tracker import Tracker
 from h3probe.wire.link import link_type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from h3probe.diagnose.conclusion import Conclusion
     from h3probe.diagnose.rule import Finding
@@ -46,6 +47,7 @@ SILENT_BEHIND_PROXY = (
     "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection. This is what HTTP_3_URI_ONLY with a "
     "proxy looks like: JDK 26 fails such a request at once, with UnsupportedProtocolVersionException."
 )
+SILENT_ALONE = "It asked for nothing: no QUIC packet and no TCP connection for HTTP in its network."
 # How often, in the capture's time, a live run looks for stories that are over.
 CONCLUDE_NS = 5 * NS
 
@@ -66,6 +68,9 @@ class Engine:
         client_over: Whether the client whose traffic is wanted has ended.
         tells_opened: Whether somebody takes new connections with `take_opened`.
         behind_proxy: The command that was given a proxy, so that its silence means something.
+        alone: The command that has a network of its own, likewise.
+        conditions: What was changed on purpose on the way, in words; verdicts name it.
+        swallows_icmp: What is on the way and lets no ICMP error come back; None where they do.
         tracker: Decodes and follows.
     """
 
@@ -77,6 +82,9 @@ class Engine:
     tells_opened: bool = False
     client_over: bool = False
     behind_proxy: str | None = None
+    alone: str | None = None
+    conditions: Sequence[str] = ()
+    swallows_icmp: str | None = None
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
@@ -267,6 +275,7 @@ class Engine:
             clients = {c.client.host for c in story.connections}
             add_proxy_facts(story, self.tracker.proxy.facts, self.tracker.names)
             story.vantage = self.vantage
+            story.swallows_icmp = self.swallows_icmp
             story.over = self.client_over
             story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
             story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
@@ -323,8 +332,8 @@ class Engine:
             time=clock.time(),
             origin=story.label,
             client=f"{client_text(story)}, owner not known" if story.unowned else client_text(story),
-            versions=story.versions,
-            sentence=sentence,
+            versions=None if past_proxy(story) else story.versions,
+            sentence=f"{sentence}{self._conditions()}",
             rules=conclusion.rules,
         )
 
@@ -333,12 +342,17 @@ class Engine:
         told = [story for story in stories if deserves_verdict(story)]
         if self.behind_proxy is not None and not told:
             return [self._silence(None, self.behind_proxy, SILENT_BEHIND_PROXY, 1)]
+        if self.alone is not None and not told:
+            return [self._silence(None, self.alone, f"{SILENT_ALONE}{self._conditions()}", 1)]
         absent = [
             origin
             for origin in sorted(self.filters.origins or ())
             if not any(Filters(frozenset({origin})).story(story) for story in told)
         ]
         return [self._silence(o, "any", SILENT, n) for n, o in enumerate(absent, len(stories) + 1)]
+
+    def _conditions(self) -> str:
+        return f" In force: {'; '.join(self.conditions)}." if self.conditions else ""
 
     def _silence(self, origin: str | None, client: str, sentence: str, number: int) -> VerdictRecord:
         clock = self.tracker.clock

@@ -115,10 +115,11 @@ class Unreadable:
 
 
 # What the proxy reports. A `connection` is one that a client made to the proxy (for UDP: one 4-tuple), named by an id
-# that is unique in one run of it; `client` and `proxy` are its two ends as they appear on the wire.
+# that is unique in one run of it; `client` and `proxy` are its two ends as they appear on the wire. The clients of a
+# transparent proxy know nothing of it, and neither do their packets: `proxy` is then the server that was connected to.
 
 Transport = Literal["tcp", "udp"]
-ProxyMode = Literal["regular", "upstream", "reverse"]
+ProxyMode = Literal["regular", "upstream", "reverse", "transparent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,8 @@ class OnwardConnection:
         remote: The other end; None when it failed.
         seconds: What TCP's handshake took; None for UDP, which has none, and where it failed.
         error: Why it failed.
+        client: The client's end of the connection that it serves.
+        proxy: The proxy's end of that.
     """
 
     time_ns: int
@@ -215,6 +218,8 @@ class OnwardConnection:
     remote: Endpoint | None = None
     seconds: float | None = None
     error: str | None = None
+    client: Endpoint | None = None
+    proxy: Endpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +355,7 @@ class AltSvcSeen:
         origin: `https://host:port`.
         lines: As the server sent them, in order.
         passed_on: As the client got them; differs only where a reverse proxy put itself in.
+        directly: Whether the proxy had asked the server itself, past the one behind it, from which there were none.
     """
 
     time_ns: int
@@ -358,6 +364,7 @@ class AltSvcSeen:
     origin: str
     lines: tuple[str, ...]
     passed_on: tuple[str, ...]
+    directly: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from h3probe.cli.isolate_options import begin, isolate_options
 from h3probe.cli.options import output_options
+from h3probe.cli.proxy_options import proxy_options
 
 if TYPE_CHECKING:
+    from h3probe.cli.isolate_options import IsolateOptions
+    from h3probe.cli.proxy_options import ProxyOptions
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
-    from h3probe.vantage.proxy_spec import ProxySpec
 
 EPILOG = """\b
 Examples:
+  h3probe watch --isolate -- java -jar app.jar
+  h3probe watch --isolate --block-udp -- curl --http3 https://example.org/
   sudo h3probe watch -- java -jar app.jar
   sudo h3probe watch -i eth0 --for 60 --origin example.org
   sudo h3probe watch -w trace.pcapng -- curl --http3 https://example.org/
@@ -38,15 +42,8 @@ there goes to standard error.
               help="Watch this interface (repeatable); all of them by default.")  # fmt: skip
 @click.option("--relay", "relays", metavar="[HOST:]PORT=HOST:PORT", multiple=True,
               help="Forward TCP and UDP from a local port instead of sniffing; needs no privileges.")  # fmt: skip
-@click.option("--proxy", "proxy", metavar="[HOST:]PORT",
-              help="Be the HTTP proxy of the command, or of any client; TLS passes untouched.")  # fmt: skip
-@click.option("--upstream", metavar="URL", help="With --proxy: go on through this proxy, http://[user@]host:port.")
-@click.option("--reverse", "reverses", metavar="PORT=HOST:PORT", multiple=True,
-              help="Stand before a server, with TCP and QUIC on one port (repeatable).")  # fmt: skip
-@click.option("--intercept", metavar="[HOSTS]", is_flag=False, flag_value="",
-              help="Terminate TLS, of these hosts (comma-separated) or all, to see versions and Alt-Svc.")  # fmt: skip
-@click.option("--server-ca", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
-              help="With a proxy: certificates that servers may be signed by, instead of the system's.")  # fmt: skip
+@proxy_options
+@isolate_options
 @click.option("--for", "seconds", metavar="SECONDS", type=click.FloatRange(min=0.0, min_open=True),
               help="End after this time, the command too.")  # fmt: skip
 @click.option("--pid", type=click.IntRange(min=1), help="Only a process that already runs, and its children.")
@@ -63,11 +60,8 @@ def watch(  # noqa: PLR0913 - one parameter per option
     *,
     interfaces: tuple[str, ...],
     relays: tuple[str, ...],
-    proxy: str | None,
-    upstream: str | None,
-    reverses: tuple[str, ...],
-    intercept: str | None,
-    server_ca: str | None,
+    proxy: ProxyOptions,
+    isolate: IsolateOptions,
     seconds: float | None,
     pid: int | None,
     write: str | None,
@@ -82,25 +76,32 @@ def watch(  # noqa: PLR0913 - one parameter per option
     """Watch live traffic and say which HTTP version is used, and why not HTTP/3.
 
     Without a command it watches everything until Ctrl-C. With one it runs it, watches while it lives, and reports its
-    traffic alone. Sniffing needs root or CAP_NET_RAW; --relay needs nothing.
+    traffic alone. Sniffing needs root or CAP_NET_RAW; --isolate and --relay need nothing.
     """
+    isolation = isolate.spec()
+    isolated = isolation is not None
+    wrong = {
+        "--isolate is for a command: h3probe watch --isolate -- COMMAND": isolated and not command,
+        "--isolate excludes --relay, --interface and --pid: the command has a network of its own": isolated
+        and bool(relays or interfaces or pid is not None),
+        "--relay and --interface exclude each other: a relay sees what passes through it": relays and interfaces,
+        "--relay and a proxy exclude each other": relays and proxy.given,
+        "--pid and a command exclude each other": pid is not None and command,
+        f"{'--full' if full else '--force'} is for the file of --write": write is None and (full or force),
+        "--write needs the name of a file; standard output has the report": write == "-",
+    }
+    for message, holds in wrong.items():
+        if holds:
+            raise click.UsageError(message)
+    _check_pid(pid)
+    proxy_spec = proxy.spec(isolated=isolated)
+    # It takes as long as what is imported next, and goes on beside it.
+    begun = None if isolation is None else begin(isolation, intercept=proxy.intercept is not None)
     from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
     from h3probe.filters import Filters, parse_origin  # noqa: PLC0415
     from h3probe.run.end import Plan  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415
-    from h3probe.run.sniffing import sniff  # noqa: PLC0415
 
-    if relays and interfaces:
-        raise click.UsageError("--relay and --interface exclude each other: a relay sees what passes through it")
-    if relays and (proxy is not None or reverses):
-        raise click.UsageError("--relay and a proxy exclude each other")
-    if pid is not None and command:
-        raise click.UsageError("--pid and a command exclude each other")
-    if write is None and (full or force):
-        raise click.UsageError(f"{'--full' if full else '--force'} is for the file of --write")
-    if write == "-":
-        raise click.UsageError("--write needs the name of a file; standard output has the report")
-    _check_pid(pid)
     filters = Filters(origins=frozenset(map(parse_origin, origins)) or None, ports=frozenset(ports) or None)
     output = make_output(as_json=as_json)
     # Records that others read have standard output to themselves.
@@ -116,32 +117,21 @@ def watch(  # noqa: PLR0913 - one parameter per option
         specs = [parse_relay(text) for text in relays]
         engine = Engine(", ".join(relays), "relay", filters)
         ended = relay(plan, specs, engine, output, make_recorder)
+    elif begun is not None:
+        from h3probe.run.isolating import Asked, run_isolated  # noqa: PLC0415 - Linux only
+
+        engine = Engine("a network of its own", "live", filters)
+        asked = Asked(begun, proxy.hosts, proxy.ca_file)
+        ended = run_isolated(plan, asked, engine, output, make_recorder)
     else:
+        from h3probe.run.sniffing import sniff  # noqa: PLC0415
+
         names = ", ".join(interfaces) or "all interfaces"
         engine = Engine(names, "live", filters)
-        spec = _proxy_spec(proxy, upstream, reverses, intercept, server_ca)
-        ended = sniff(plan, engine, output, make_recorder, spec)
+        ended = sniff(plan, engine, output, make_recorder, proxy_spec)
     if ended.command is not None and exit_code == "command":
         ctx.exit(ended.command)
     ctx.exit(engine.exit_status)
-
-
-def _proxy_spec(
-    proxy: str | None, upstream: str | None, reverses: tuple[str, ...], intercept: str | None, server_ca: str | None
-) -> ProxySpec | None:
-    if proxy is None and not reverses:
-        if upstream is not None or intercept is not None or server_ca is not None:
-            raise click.UsageError("--upstream, --intercept and --server-ca are for --proxy or --reverse")
-        return None
-    from h3probe.vantage.proxy_spec import ProxySpec, parse_proxy, parse_reverse, parse_upstream  # noqa: PLC0415
-
-    return ProxySpec(
-        listen=None if proxy is None else parse_proxy(proxy),
-        reverse=tuple(parse_reverse(text) for text in reverses),
-        upstream=None if upstream is None else parse_upstream(upstream),
-        intercept=None if intercept is None else tuple(h for h in intercept.split(",") if h),
-        upstream_ca=None if server_ca is None else Path(server_ca),
-    )
 
 
 def _check_pid(pid: int | None) -> None:

@@ -220,6 +220,7 @@ def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
     ids = {connection.id for connection in story.connections}
     story.relayed = story.relayed or all(connection.client in facts.legs for connection in story.connections)
     story.exchanges = [s.exchange for s in facts.exchanges if s.exchange.client in ends]
+    story.quic_untouched = facts.ready is not None and facts.ready.mode == "transparent"
     story.rejected = [r for r in facts.rejected if r.client in ends]
     story.trouble = [t for connection, t in facts.trouble if connection in ids]
     story.alt_svc = [a for a in facts.alt_svc if a.client in ends]

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.words import past_proxy
 from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
@@ -135,6 +136,9 @@ def _seen(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transport |
     began_ns = min(quic.first.time_ns, tcp.first.time_ns)
     first = min((e for e in story.exchanges if e.time_ns >= began_ns), key=lambda e: e.time_ns, default=None)
     if first is None:
+        return None
+    past = [q for q in past_proxy(story) if q.ready is not None and q.ready.time_ns <= first.time_ns]
+    if past:  # it may have carried an earlier one, unseen
         return None
     # Neither of the two, where a third connection carried it.
     carrier: Transport = "quic" if first.version == "HTTP/3" else "tcp"

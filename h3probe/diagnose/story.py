@@ -56,6 +56,8 @@ class Story:
         rejected: Times that the client refused the proxy's certificate.
         trouble: What a proxy behind the one asked did not do.
         binding: What DNS says of the origin's services.
+        quic_untouched: Whether the proxy takes TCP alone, and QUIC goes past it as it is.
+        swallows_icmp: What is on the way and lets no ICMP error come back; None where they do.
         vantage: Where it was seen from: the wire shows what goes past a relay or a proxy, they do not.
         mixed: Whether connections to the origin stand in another story only because nobody can tell whose they are.
         over: Whether the client is known to have ended, so that it will try nothing more.
@@ -89,6 +91,8 @@ class Story:
     rejected: list[CaRejected] = field(default_factory=list)
     trouble: list[UpstreamTrouble] = field(default_factory=list)
     binding: DnsSighting | None = None
+    quic_untouched: bool = False
+    swallows_icmp: str | None = None
 
     @property
     def versions(self) -> dict[str, int] | None:

@@ -15,6 +15,7 @@ from h3probe.diagnose.words import (
     is_dns,
     is_h3,
     no_quic,
+    past_proxy,
     used_version,
 )
 from h3probe.text import clean, count, seconds
@@ -33,6 +34,7 @@ NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
 
 # Interception changes what it observes; a verdict that rests on it says so.
 INTERCEPTED = "TLS was intercepted to see this, which by itself keeps Chromium and Firefox from HTTP/3."
+INTERCEPTED_TCP = "TLS over TCP was intercepted to see this, QUIC was not; by itself that keeps Firefox from HTTP/3."
 
 
 def deserves_verdict(story: Story) -> bool:
@@ -60,7 +62,9 @@ def client_text(story: Story) -> str:
 def sentence(story: Story) -> str:
     """Return the verdict on a story: what carried the first request, and what a later one waited for."""
     text = _verdict(story)
-    return f"{text} {INTERCEPTED}" if story.intercepted else text
+    if not story.intercepted:
+        return text
+    return f"{text} {INTERCEPTED_TCP if story.quic_untouched else INTERCEPTED}"
 
 
 def _verdict(story: Story) -> str:
@@ -91,18 +95,26 @@ def _begins_with(story: Story, race: Race) -> bool:
 
 
 def _exchanged(story: Story) -> str:
-    """What the proxy saw of each exchange."""
+    """What the proxy saw of each exchange, and whether there may have been more past it."""
+    over, rest = "", ""
+    if past_proxy(story):
+        over, rest = " over TCP", " QUIC went past the proxy: what it carried is not counted."
+    return _seen(story, over) + rest
+
+
+def _seen(story: Story, over: str) -> str:
     exchanges = sorted((e for e in story.exchanges if e.status is not None), key=lambda e: e.time_ns)
     first, *later = [clean(e.version, 16) for e in exchanges]
     failed = count(len(story.exchanges) - len(exchanges), "request")
     without = f"; {failed} got no response" if len(story.exchanges) > len(exchanges) else ""
     if not later:
-        return f"{first} for the one request{' that was answered' if without else ''}, seen at the proxy{without}."
+        answered = " that was answered" if without else ""
+        return f"{first} for the one request{over}{answered}, seen at the proxy{without}."
     if set(later) == {first}:
         answered = " that were answered" if without else ""
-        return f"{first} for all {len(exchanges)} requests{answered}, seen at the proxy{without}."
+        return f"{first} for all {len(exchanges)} requests{over}{answered}, seen at the proxy{without}."
     rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
-    return f"{first} for the first request, then {rest}, seen at the proxy{without}."
+    return f"{first} for the first request{over}, then {rest}, seen at the proxy{without}."
 
 
 def _waits(story: Story) -> list[tuple[QuicConnection, float]]:

@@ -117,6 +117,13 @@ def is_dns(attempt: QuicConnection) -> bool:
     return attempt.hello is not None and any(p.startswith("doq") for p in attempt.hello.alpn)
 
 
+def past_proxy(story: Story) -> list[QuicConnection]:
+    """The QUIC connections that carried nobody knows what beside the exchanges that the proxy saw."""
+    if not story.exchanges:
+        return []
+    return [q for q in story.quic if q.established and not q.exchanged and not is_dns(q)]
+
+
 def cut(evidence: list[tuple[Mark, str]], limit: int = 12) -> list[tuple[Mark, str]]:
     """The first rows and the last one, in order of time."""
     rows = sorted(evidence, key=lambda row: row[0].time_ns)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from h3probe.engine import Engine
+    from h3probe.events import Frame
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
     from h3probe.vantage.relay import RelaySpec
@@ -57,19 +58,14 @@ async def _relay(
     stop = Stop(lambda number: command.forward(number) if command is not None else None)
     with stop:
         async with AsyncExitStack() as stack:
-            session: Session | None = None
             numbers = itertools.count(1)
-            relays = [
-                await stack.enter_async_context(
-                    Relay(spec, lambda frame: session.events([frame]) if session is not None else None, numbers=numbers)
-                )
-                for spec in specs
-            ]
+            taken = _Taken(asyncio.get_running_loop())
+            relays = [await stack.enter_async_context(Relay(spec, taken.frame, numbers=numbers)) for spec in specs]
             with privileges.acting_as(user):
                 recorder = make_recorder()
             if recorder is not None:
                 _record(stack.enter_context(recorder), relays)
-            session = Session(engine, output, attribution, recorder)
+            session = taken.session = Session(engine, output, attribution, recorder)
             for spec, each in zip(specs, relays, strict=True):
                 _announce(output, spec, each)
             if plan.command:
@@ -81,6 +77,7 @@ async def _relay(
             if root is not None:
                 attribution.narrow(root)
             status = await _wait(plan, command, stop, session)
+        taken.explain()
         for each in relays:
             if each.blind is not None:
                 session.events([Unreadable(each.blind)])
@@ -89,6 +86,27 @@ async def _relay(
         if undelivered:
             output.note(f"{undelivered} datagrams could not be passed on")
         return Ended(status, stop.requested)
+
+
+class _Taken:
+    """Frames that are explained after the bytes they tell of have gone on: the client does not wait for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._frames: list[Frame] = []
+        self.session: Session | None = None
+
+    def frame(self, frame: Frame) -> None:
+        """Take a frame."""
+        if not self._frames:
+            self._loop.call_soon(self.explain)
+        self._frames.append(frame)
+
+    def explain(self) -> None:
+        """Explain what was taken so far; what came before there was a session is left out."""
+        frames, self._frames = self._frames, []
+        if self.session is not None and frames:
+            self.session.events(frames)
 
 
 def _record(recorder: Recorder, relays: Sequence[Relay]) -> None:

@@ -149,6 +149,15 @@ class ProxyTracker:
     def _onward(self, event: OnwardConnection) -> None:
         if event.local is not None:
             self.facts.legs.put(event.local, value=True)
+        elif self._is_transparent and event.client is not None and event.proxy is not None:
+            # The client was let in before: to it, and on the wire, this is a server that accepts and then hangs up.
+            connection = self._connection(event.connection, event.client, event.proxy, event.time_ns)
+            text = f"the proxy cannot connect to {event.proxy} for it: {clean(event.error or 'no reason', 100)}"
+            self._say(connection, event.time_ns, text, outgoing=False, weight="bad")
+
+    @property
+    def _is_transparent(self) -> bool:
+        return self.facts.ready is not None and self.facts.ready.mode == "transparent"
 
     def _plain_request(self, event: PlainRequest) -> None:
         connection = self._connection(event.connection, event.client, event.proxy, event.time_ns)

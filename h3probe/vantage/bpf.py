@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from h3probe.vantage.bulk import ONE_IN
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from h3probe.vantage.bulk import Ports
 
 SNAPLEN = 262144
 """Bytes kept of a packet: more than any interface carries, the 64 KiB aggregates of offloading included."""
@@ -27,7 +31,9 @@ _MAX_CHOICES = 24
 _LOAD_WORD = 0x20
 _LOAD_HALF = 0x28
 _LOAD_BYTE = 0x30
+_LOAD_WORD_AT_X = 0x40
 _LOAD_HALF_AT_X = 0x48
+_LOAD_BYTE_AT_X = 0x50
 _LOAD_X_HEADER_LENGTH = 0xB1  # X = 4 * (byte & 0x0f), made for IPv4
 _JUMP = 0x05
 _JUMP_EQUAL = 0x15
@@ -40,6 +46,7 @@ _PROTOCOL = _AUXILIARY + 0
 _DIRECTION = _AUXILIARY + 4
 _INTERFACE = _AUXILIARY + 8
 _HARDWARE_TYPE = _AUXILIARY + 28
+_RANDOM = _AUXILIARY + 56
 _NETWORK = 0xFFF00000  # offsets from here count from the network header
 
 _PACKET_OUTGOING = 4
@@ -54,6 +61,9 @@ _ICMP = 1
 _ICMPV6 = 58
 _TRANSPORTS = (6, 17)
 _DNS_PORT = 53
+_TCP = 6
+_FIN_SYN_RST = 0x07
+_LONG_HEADER = 0x80  # the header form (RFC 9000, 17.2)
 
 
 @dataclass(slots=True)
@@ -96,7 +106,13 @@ class Assembler:
         return distance
 
 
-def program(*, interfaces: Collection[int] = (), ports: Collection[int] = (), hosts: Collection[bytes] = ()) -> bytes:
+def program(
+    *,
+    interfaces: Collection[int] = (),
+    ports: Collection[int] = (),
+    hosts: Collection[bytes] = (),
+    bulk: Collection[Ports] = (),
+) -> bytes:
     """A filter for what h3probe can read, as `SO_ATTACH_FILTER` takes it.
 
     Each packet of a loopback interface passes once: it is shown on its way out and on its way in, and the first is
@@ -106,6 +122,7 @@ def program(*, interfaces: Collection[int] = (), ports: Collection[int] = (), ho
         interfaces: Indexes; none means all, later ones too.
         ports: TCP and UDP ports, of either side; none means all.
         hosts: Packed addresses, of either side; none means all.
+        bulk: Flows that are thinned out (`h3probe.vantage.bulk`).
     """
     ports = ports if len(ports) <= _MAX_CHOICES else ()
     hosts = hosts if len(hosts) <= _MAX_CHOICES else ()
@@ -125,8 +142,8 @@ def program(*, interfaces: Collection[int] = (), ports: Collection[int] = (), ho
     code.emit(_RETURN, SNAPLEN)
     code.label("ipv6-far")
     code.emit(_JUMP, true="ipv6")
-    _ipv4(code, ports, [host for host in hosts if len(host) == 4], narrow=bool(hosts))
-    _ipv6(code, ports, [host for host in hosts if len(host) == 16], narrow=bool(hosts))
+    _ipv4(code, ports, [host for host in hosts if len(host) == 4], bulk, narrow=bool(hosts))
+    _ipv6(code, ports, [host for host in hosts if len(host) == 16], bulk, narrow=bool(hosts))
     return code.assemble()
 
 
@@ -151,7 +168,9 @@ def _accept_if_equal(code: Assembler, values: Collection[int], *, to: str) -> No
         code.emit(_JUMP_EQUAL, value, true=to)
 
 
-def _ipv4(code: Assembler, ports: Collection[int], hosts: Collection[bytes], *, narrow: bool) -> None:
+def _ipv4(
+    code: Assembler, ports: Collection[int], hosts: Collection[bytes], bulk: Collection[Ports], *, narrow: bool
+) -> None:
     """RFC 791: the protocol at 9, fragments at 6, addresses at 12 and 16; ports behind a header of variable length."""
     code.label("ipv4")
     code.emit(_LOAD_BYTE, _NETWORK + 9)
@@ -159,10 +178,17 @@ def _ipv4(code: Assembler, ports: Collection[int], hosts: Collection[bytes], *, 
     _accept_if_equal(code, _TRANSPORTS, to="ipv4-transport")
     code.emit(_RETURN, 0)
     code.label("ipv4-transport")
-    if ports or narrow:
+    if bulk or ports or narrow:
         code.emit(_LOAD_HALF, _NETWORK + 6)
-        code.emit(_JUMP_SET, 0x1FFF, true="ipv4-accept")
+        code.emit(_JUMP_SET, 0x1FFF, true="ipv4-accept-near")
         code.emit(_LOAD_X_HEADER_LENGTH, _NETWORK)
+        code.emit(_JUMP, true="ipv4-ports")
+        code.label("ipv4-accept-near")
+        code.emit(_RETURN, SNAPLEN)
+        code.label("ipv4-ports")
+    if bulk:
+        _thin_out(code, _IPV4, bulk)
+    if ports or narrow:
         _narrow_ports(code, _LOAD_HALF_AT_X, _NETWORK, ports, family="ipv4")
     if narrow:
         for host in hosts:
@@ -174,7 +200,9 @@ def _ipv4(code: Assembler, ports: Collection[int], hosts: Collection[bytes], *, 
     code.emit(_RETURN, SNAPLEN)
 
 
-def _ipv6(code: Assembler, ports: Collection[int], hosts: Collection[bytes], *, narrow: bool) -> None:
+def _ipv6(
+    code: Assembler, ports: Collection[int], hosts: Collection[bytes], bulk: Collection[Ports], *, narrow: bool
+) -> None:
     """RFC 8200: the next header at 6, addresses at 8 and 24; what has extension headers is kept, unread."""
     code.label("ipv6")
     code.emit(_LOAD_BYTE, _NETWORK + 6)
@@ -184,6 +212,8 @@ def _ipv6(code: Assembler, ports: Collection[int], hosts: Collection[bytes], *, 
     code.label("ipv6-accept-near")
     code.emit(_RETURN, SNAPLEN)
     code.label("ipv6-transport")
+    if bulk:
+        _thin_out(code, _IPV6, bulk)
     if ports or narrow:
         _narrow_ports(code, _LOAD_HALF, _NETWORK + 40, ports, family="ipv6")
     if narrow:
@@ -197,6 +227,44 @@ def _ipv6(code: Assembler, ports: Collection[int], hosts: Collection[bytes], *, 
                 code.label(other)
         code.emit(_RETURN, 0)
     code.emit(_RETURN, SNAPLEN)
+
+
+class _Family(NamedTuple):
+    """Where a family has what is looked at: ports and flags at `transport`, the protocol's number at `protocol`."""
+
+    name: str
+    load_word: int
+    load_byte: int
+    transport: int
+    protocol: int
+
+
+_IPV4 = _Family("ipv4", _LOAD_WORD_AT_X, _LOAD_BYTE_AT_X, _NETWORK, _NETWORK + 9)
+_IPV6 = _Family("ipv6", _LOAD_WORD, _LOAD_BYTE, _NETWORK + 40, _NETWORK + 6)
+
+
+def _thin_out(code: Assembler, family: _Family, bulk: Collection[Ports]) -> None:
+    """Of these flows keep what opens or ends something, and of the rest one packet in `ONE_IN`."""
+    thin, udp, keep, sample, others = (f"{family.name}-{part}" for part in ("thin", "udp", "keep", "sample", "others"))
+    code.emit(family.load_word, family.transport)
+    for one, other in bulk:
+        _accept_if_equal(code, (one << 16 | other, other << 16 | one), to=thin)
+    code.emit(_JUMP, true=others)
+    code.label(thin)
+    code.emit(_LOAD_BYTE, family.protocol)
+    code.emit(_JUMP_EQUAL, _TCP, false=udp)
+    code.emit(family.load_byte, family.transport + 13)
+    code.emit(_JUMP_SET, _FIN_SYN_RST, true=keep, false=sample)
+    code.label(udp)
+    code.emit(family.load_byte, family.transport + 8)
+    code.emit(_JUMP_SET, _LONG_HEADER, true=keep)
+    code.label(sample)
+    code.emit(_LOAD_WORD, _RANDOM)
+    code.emit(_JUMP_SET, ONE_IN - 1, false=keep)
+    code.emit(_RETURN, 0)
+    code.label(keep)
+    code.emit(_RETURN, SNAPLEN)
+    code.label(others)
 
 
 def _narrow_ports(code: Assembler, load: int, place: int, ports: Collection[int], *, family: str) -> None:

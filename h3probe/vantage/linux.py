@@ -1,18 +1,16 @@
-"""Everything that only Linux has, in one module.
+"""What only Linux has, but for the packet socket (`ring`) and splicing (`relay_splice`).
 
-Its reasons: AF_PACKET is the one way to see all interfaces (later ones too) through one ordered queue with the kernel's
-own timestamps and drop counters; asking the kernel for one socket takes microseconds, where reading its whole table, as
-portable code must, takes milliseconds, in which a short-lived client is gone; capabilities and `no_new_privs` are what
-giving up root means there; and the don't-fragment option has another name on every system. Nothing here is needed to
-explain a capture, to relay or to run the lab. The numbers are those of asm-generic, linux/if_packet.h,
-linux/sock_diag.h, linux/prctl.h and linux/capability.h, which Python does not name.
+Its reasons: asking the kernel for one socket takes microseconds, where reading its whole table, as portable code must,
+takes milliseconds, in which a short-lived client is gone; capabilities and `no_new_privs` are what giving up root means
+there; and the don't-fragment option has another name on every system. Nothing here is needed to explain a capture, to
+relay or to run the lab. The numbers are those of asm-generic, linux/sock_diag.h, linux/prctl.h and linux/capability.h,
+which Python does not name.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import os
 import socket
 import struct
@@ -20,151 +18,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from h3probe.errors import PrivilegeError
-from h3probe.vantage import bpf
 from h3probe.vantage.pace import Pace
-from h3probe.vantage.packets import Packet
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from h3probe.events import Endpoint
-
-_SO_ATTACH_FILTER = 26
-_SO_RCVBUFFORCE = 33
-_SO_TIMESTAMPNS = 35
-_SOL_PACKET = 263
-_PACKET_STATISTICS = 6
-_PACKET_AUXDATA = 8
-_ETH_P_ALL = 3
-
-_TIMESPEC = struct.Struct("@ll")
-_AUXDATA = struct.Struct("=IIIHHHH")  # status, length, snapped, mac, net, VLAN tag, VLAN protocol
-_STATISTICS = struct.Struct("=II")
-_ANCILLARY = socket.CMSG_SPACE(_TIMESPEC.size) + socket.CMSG_SPACE(_AUXDATA.size)
-_VLAN_VALID = 1 << 4
-_VLAN_PROTOCOL_VALID = 1 << 6
-
-_ETHERNET = 1
-_RAW = 101
-_ETHERNET_HARDWARE = (1, 772)  # ARPHRD_ETHER, ARPHRD_LOOPBACK
-
-_RECEIVE_BUFFER = 64 * 1024 * 1024
-"""Bytes asked of the kernel, which doubles them: about 50,000 full-size packets, half a second of a busy gigabit."""
-
-
-class PacketSource:
-    """One AF_PACKET socket over all interfaces, or those whose indexes its filter names.
-
-    Raises:
-        PrivilegeError: Neither root nor CAP_NET_RAW.
-    """
-
-    def __init__(
-        self, *, interfaces: Collection[int] = (), ports: Collection[int] = (), hosts: Collection[bytes] = ()
-    ) -> None:
-        self._ports, self._hosts = ports, hosts
-        self._buffer = bytearray(bpf.SNAPLEN)
-        self._view = memoryview(self._buffer)
-        self._received = self._dropped = 0
-        try:
-            self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
-        except PermissionError as error:
-            raise PrivilegeError(
-                "watching interfaces needs root or CAP_NET_RAW; `h3probe watch --relay PORT=HOST:PORT` and "
-                "`h3probe explain FILE` need nothing"
-            ) from error
-        try:
-            self._prepare(interfaces)
-        except BaseException:
-            self._socket.close()
-            raise
-
-    def _prepare(self, interfaces: Collection[int]) -> None:
-        self._socket.setblocking(False)
-        # The socket receives from the moment it exists. What came before the filter must not be taken for filtered.
-        self._attach(bpf.reject_everything())
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                self._socket.recv_into(self._buffer)
-        self._socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        self._socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
-        except PermissionError:  # CAP_NET_RAW alone: up to net.core.rmem_max
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-        self.statistics()
-        self._received = self._dropped = 0
-        self.narrow(interfaces)
-
-    @property
-    def sockets(self) -> list[socket.socket]:
-        """What to wait for."""
-        return [self._socket]
-
-    def narrow(self, interfaces: Collection[int]) -> None:
-        """Watch these interfaces from now on; the filter is exchanged in one step, and no packet is lost by it."""
-        self._attach(bpf.program(interfaces=interfaces, ports=self._ports, hosts=self._hosts))
-
-    def _attach(self, program: bytes) -> None:
-        attach_filter(self._socket, program)
-
-    def read(self) -> Packet | None:
-        """The next packet that waits, or None."""
-        while True:
-            try:
-                size, ancillary, _, address = self._socket.recvmsg_into([self._buffer], _ANCILLARY)
-            except BlockingIOError:
-                return None
-            except OSError as error:
-                # An interface that went down (or away) is reported once, and the others go on.
-                if error.errno in {errno.ENETDOWN, errno.ENXIO, errno.ENODEV, errno.EINTR}:
-                    continue
-                raise
-            return self._packet(size, ancillary, address)
-
-    def _packet(self, size: int, ancillary: list[tuple[int, int, bytes]], address: tuple[str, int, int, int]) -> Packet:
-        data = bytes(self._view[:size])
-        length, network, time_ns = size, 0, 0
-        for _, kind, value in ancillary:
-            if kind == _SO_TIMESTAMPNS:
-                seconds, nanoseconds = _TIMESPEC.unpack(value)
-                time_ns = seconds * 1_000_000_000 + nanoseconds
-            elif kind == _PACKET_AUXDATA:
-                status, length, _, _, network, tag, protocol = _AUXDATA.unpack(value)
-                if status & _VLAN_VALID and address[3] == 1:
-                    # The kernel took the tag out of the frame; put it back where it was on the wire.
-                    protocol = protocol if status & _VLAN_PROTOCOL_VALID else 0x8100
-                    data = data[:12] + struct.pack("!HH", protocol, tag) + data[12:]
-                    length, network = length + 4, network + 4
-        if network >= len(data):  # the kernel did not say, or said something below zero
-            network = 0
-        link_type = _ETHERNET
-        if address[3] not in _ETHERNET_HARDWARE:
-            # PPP and tunnels show no link header at all; of any other kind the kernel knows where its own one ends.
-            link_type, data, length, network = _RAW, data[network:], length - network, 0
-        header = network or (0 if link_type == _RAW else None)
-        return Packet(time_ns, link_type, data, length, address[0], header, address[2] == socket.PACKET_OUTGOING)
-
-    def statistics(self) -> tuple[int, int]:
-        """(packets that passed the filter, those among them that found no room), since the start."""
-        counters = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
-        received, dropped = _STATISTICS.unpack(counters)  # reading sets the kernel's own back to zero
-        self._received += received
-        self._dropped += dropped
-        return self._received, self._dropped
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
-
-def attach_filter(packets: socket.socket, program: bytes) -> None:
-    """Have a socket keep what a classic BPF program keeps, from now on; it takes the place of an earlier one."""
-    array = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("@HP", len(program) // 8, ctypes.addressof(array))
-    packets.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
-
 
 _SOCK_DIAG_BY_FAMILY = 20
 _NLM_F_REQUEST = 1
@@ -177,12 +36,20 @@ _UDP = 17
 _ALL_PROCESSES_INTERVAL_S = 0.05
 
 
-class SocketOwners:
-    """The kernel's own table of sockets, asked for one socket at a time (sock_diag(7)), and whose they are."""
+def diagnostic_socket() -> socket.socket:
+    """A socket that the kernel answers questions on, about the sockets of the network namespace that it is made in."""
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
 
-    def __init__(self) -> None:
-        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
-        self._socket = socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG)
+
+class SocketOwners:
+    """The kernel's own table of sockets, asked for one socket at a time (sock_diag(7)), and whose they are.
+
+    Args:
+        opened: A socket to ask, of another network namespace (`diagnostic_socket`); its own unless given.
+    """
+
+    def __init__(self, opened: socket.socket | None = None) -> None:
+        self._socket = diagnostic_socket() if opened is None else opened
         self._socket.settimeout(0.1)
         self._sequence = 0
         self._pids: dict[int, int] = {}

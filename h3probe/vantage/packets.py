@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Collection, Sequence
 
+    from h3probe.vantage.bulk import Ports
+
 
 class Packet(NamedTuple):
     """One packet as one interface showed it.
@@ -32,7 +34,13 @@ class Packet(NamedTuple):
 
 
 class Source(Protocol):
-    """A system's way to see packets."""
+    """A system's way to see packets.
+
+    Attributes:
+        delay_s: A packet may be there so long before `read` gives it.
+    """
+
+    delay_s: float
 
     @property
     def sockets(self) -> Sequence[socket.socket]:
@@ -40,6 +48,9 @@ class Source(Protocol):
 
     def narrow(self, interfaces: Collection[int]) -> None:
         """Watch the interfaces with these indexes."""
+
+    def thin_out(self, bulk: Collection[Ports]) -> None:
+        """Keep samples of these flows, where the system can do that."""
 
     def read(self) -> Packet | None:
         """The next packet that waits, or None; never blocks."""

@@ -39,7 +39,8 @@ class ProcessTree:
         self._root_pid = root_pid
         self._limit = limit
         self._known: set[int] = set()  # every process there was at the last look
-        self._family: dict[int, float] = {}  # the tree's processes, and when each was first seen
+        # The tree's processes, and when each was first seen.
+        self._family: dict[int, float] = {root_pid: time.monotonic()}
         self._sockets: dict[int, Process] = {}  # by inode
         self._pace = Pace(YOUNG_INTERVAL_S)
 
@@ -77,6 +78,9 @@ class ProcessTree:
 
     def owner(self, inode: int) -> Process | None:
         """Who has the socket with this inode open, or had it when it was last seen; None if nobody in the tree."""
+        if inode not in self._sockets:
+            # Before the milliseconds that a look for new processes takes: the owner may live no longer.
+            self._look_at(list(self._family))
         if inode not in self._sockets:
             self._find_family()
             self._look_at(self._family)

@@ -6,7 +6,6 @@ without its bytes, as a capture with a short snap length and some losses would s
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sys
@@ -14,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
     from collections.abc import Callable
 
@@ -21,8 +21,6 @@ TELL_S = 0.02
 """At most one segment is told for each direction in that time; the engine takes far longer for one than the kernel."""
 
 _PIPE = 1 << 20
-BREATHER = 4 << 20
-"""Bytes after which other connections get their turn, even where both sockets are always ready."""
 
 
 class Passing:
@@ -88,17 +86,13 @@ if sys.platform == "linux":
             """
             return os.splice(source.fileno(), self._in, _PIPE, flags=os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE)
 
-        async def empty(self, sink: socket.socket, count: int) -> None:
-            """Pass on what is in it; waiting for the sink is what holds the source back.
+        def drain(self, sink: socket.socket, count: int) -> int:
+            """Pass on what is in it, `count` bytes at most; give how many went.
 
             Raises:
-                OSError: The sink was reset.
+                OSError: The sink was reset, or BlockingIOError: it takes nothing now.
             """
-            while count:
-                try:
-                    count -= os.splice(self._out, sink.fileno(), count, flags=os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE)
-                except BlockingIOError:
-                    await _writable(sink)
+            return os.splice(self._out, sink.fileno(), count, flags=os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE)
 
         def close(self) -> None:
             """Close both ends."""
@@ -116,27 +110,89 @@ def open_pipe() -> Pipe | None:
         return None
 
 
-async def readable(source: socket.socket) -> None:
-    """Wait until a socket has bytes, its end, or an error."""
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(source, _settle, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(source)
+class Splice:
+    """Moves one direction's bytes through a pipe, in callbacks of the loop without a task's switches.
+
+    One move at most takes a turn of the loop, so other connections get theirs. The source is left alone until the sink
+    has taken what the pipe holds: that is what holds the source back.
+
+    Args:
+        passed: Takes the number of bytes that were taken from the source.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        pipe: Pipe,
+        source: socket.socket,
+        sink: socket.socket,
+        passed: Callable[[int], None],
+    ) -> None:
+        self._loop, self._pipe, self._source, self._sink, self._passed = loop, pipe, source, sink, passed
+        self._held = 0
+        self._done: asyncio.Future[None] = loop.create_future()
+
+    async def run(self) -> None:
+        """Go on until the source's end.
+
+        Raises:
+            SourceError: The source was reset, or these sockets cannot be spliced: its `cause` tells.
+            SinkError: The sink was reset.
+        """
+        self._loop.add_reader(self._source, self._fill)
+        try:
+            await self._done
+        finally:
+            self._loop.remove_reader(self._source)
+            self._loop.remove_writer(self._sink)
+
+    def _fill(self) -> None:
+        if self._done.done():
+            return
+        try:
+            count = self._pipe.fill(self._source)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._done.set_exception(SourceError(error))
+            return
+        if not count:
+            self._done.set_result(None)
+            return
+        self._held = count
+        try:
+            self._passed(count)
+        except Exception as error:  # noqa: BLE001 - an error of whoever is told ends the connection that it is told of
+            self._done.set_exception(error)
+            return
+        if not self._drain():
+            self._loop.remove_reader(self._source)
+            self._loop.add_writer(self._sink, self._drain_rest)
+
+    def _drain_rest(self) -> None:
+        if not self._done.done() and self._drain():
+            self._loop.remove_writer(self._sink)
+            self._loop.add_reader(self._source, self._fill)
+
+    def _drain(self) -> bool:
+        """Empty the pipe; return False where the sink has to be waited for."""
+        try:
+            while self._held:
+                self._held -= self._pipe.drain(self._sink, self._held)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            self._done.set_exception(SinkError(error))
+        return True
 
 
-async def _writable(sink: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_writer(sink, _settle, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_writer(sink)
+class SourceError(Exception):
+    """The side that sends broke off, or cannot be spliced."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(cause)
+        self.cause = cause
 
 
-def _settle(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
+class SinkError(Exception):
+    """The side that receives broke off."""

@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Protocol
 
 from h3probe.vantage import synthesis
-from h3probe.vantage.relay_splice import BREATHER, Passing, open_pipe, readable
+from h3probe.vantage.relay_splice import Passing, SinkError, SourceError, Splice, open_pipe
 from h3probe.vantage.synthesis import ACK, FIN, MAX_SEGMENT, PSH, RST, SYN, Segment
 from h3probe.vantage.targets import endpoint
 
@@ -266,30 +266,16 @@ class TcpForwarder:
         self, pipe: Pipe, source: socket.socket, sink: socket.socket, passing: Passing, *, by_client: bool
     ) -> bool:
         """Forward through a pipe; return whether that was to the end, and not that these sockets cannot do it."""
-        since_others = 0
-        while True:
-            try:
-                count = pipe.fill(source)
-            except BlockingIOError:
-                await readable(source)
-                since_others = 0
-                continue
-            except OSError as error:
-                if error.errno in _NO_SPLICE:
-                    self._max_pipes = 0
-                    return False
-                raise _ResetError(by_client=by_client) from error
-            if not count:
-                return True
-            passing.passed(count)
-            try:
-                await pipe.empty(sink, count)
-            except OSError as error:
-                raise _ResetError(by_client=not by_client) from error
-            since_others += count
-            if since_others >= BREATHER:
-                since_others = 0
-                await asyncio.sleep(0)
+        try:
+            await Splice(self._loop, pipe, source, sink, passing.passed).run()
+        except SourceError as error:
+            if error.cause.errno in _NO_SPLICE:
+                self._max_pipes = 0
+                return False
+            raise _ResetError(by_client=by_client) from error
+        except SinkError as error:
+            raise _ResetError(by_client=not by_client) from error
+        return True
 
     async def close(self) -> None:
         """Stop accepting, and end every connection."""

@@ -1,88 +1,128 @@
-"""AF_PACKET through memory shared with the kernel (TPACKET_V3, Documentation/networking/packet_mmap.rst). Linux only.
+"""The AF_PACKET socket of the live watcher, and the ring that the kernel writes packets into (Linux only).
 
-An ordinary user's socket queues no more than net.core.rmem_max, some hundred packets as systems are set up, and a busy
-connection brings thousands while Python looks at one. The ring has room for as many as it has memory for, whoever asks,
-and costs no system call for each packet. Packets come in blocks, a block when it is full or `LATENCY_S` old.
+AF_PACKET is the one way to see all interfaces (later ones too) in one order, with the kernel's own timestamps and drop
+counters. A ring in place of the socket's own queue: the queue of somebody who is not root holds some hundred packets, a
+ring as many as its memory; and reading takes no system call for each. It is TPACKET_V3 (the kernel's
+Documentation/networking/packet_mmap.rst): one block after the other is filled, and handed over when it is full or a
+moment after its first packet.
 """
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
+import errno
 import fcntl
 import mmap
 import socket
 import struct
 from typing import TYPE_CHECKING, Final
 
+from h3probe.errors import PrivilegeError, UserError
 from h3probe.vantage import bpf
-from h3probe.vantage.linux import attach_filter
 from h3probe.vantage.packets import Packet
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
-LATENCY_S: Final = 0.008
-"""Seconds after which a block is handed over that is not full. After the last moment of interest, wait for as long."""
+    from h3probe.vantage.bulk import Ports
 
-_BLOCK: Final = 1 << 20
-_BLOCKS: Final = 32
-_FRAME: Final = 1 << 11  # the kernel wants to know a number of frames, which means nothing in this version
-
-# linux/if_packet.h, linux/sockios.h
+# linux/if_packet.h and asm-generic/socket.h, which Python does not name.
+_SO_ATTACH_FILTER: Final = 26
+_SO_TIMESTAMPNS: Final = 35
 _SOL_PACKET: Final = 263
 _PACKET_RX_RING: Final = 5
 _PACKET_STATISTICS: Final = 6
 _PACKET_VERSION: Final = 10
 _TPACKET_V3: Final = 2
-_STATUS_USER: Final = 1
-_STATUS_VLAN: Final = 1 << 4
-_STATUS_VLAN_PROTOCOL: Final = 1 << 6
+_ETH_P_ALL: Final = 3
+
+_REQUEST = struct.Struct("=IIIIIII")  # block size and number, frame size and number, timeout, private bytes, features
+_BLOCK = struct.Struct("=IIIIII")  # version, private bytes, status, packets, offset of the first one, length
+_BLOCK_STATUS_AT: Final = 8
+_PACKET = struct.Struct("=IIIIIIHHIIH")  # next, s, ns, captured, length, status, mac, net, hash, VLAN tag and protocol
+_ADDRESS_AT: Final = 48  # behind that header
+_ADDRESS = struct.Struct("=HHiHB")  # family, protocol, interface, hardware type, packet type
+_STATISTICS = struct.Struct("=III")  # packets, dropped, times the ring was full
+_BLOCK_IS_OURS: Final = 1
 _SIOCGIFNAME: Final = 0x8910
-_REQUEST: Final = struct.Struct("=7I")
-_BLOCK_HEADER: Final = struct.Struct("=III")  # status, packets, where the first begins: at 8
-# Where the next begins, seconds, nanoseconds, bytes kept, length, status, mac, network, hash, tag, tag's protocol;
-# padding up to 48; then struct sockaddr_ll: family, protocol, interface, hardware, packet type.
-_FRAME_HEADER: Final = struct.Struct("=IIIIIIHHIIH10xHHiHB")
-_IFREQ: Final = struct.Struct("@16si20x")
-_STATISTICS: Final = struct.Struct("=III")
+_INTERFACE_REQUEST = struct.Struct("=16si20x")
+_MAX_NAMES: Final = 4096
+_VLAN_VALID: Final = 1 << 4
+_VLAN_PROTOCOL_VALID: Final = 1 << 6
 
 _ETHERNET: Final = 1
 _RAW: Final = 101
 _ETHERNET_HARDWARE: Final = (1, 772)  # ARPHRD_ETHER, ARPHRD_LOOPBACK
 
+BLOCK_BYTES: Final = 128 * 1024
+"""More than an aggregate of 64 KiB, and little enough that a block given back after a millisecond wastes not much."""
+BLOCKS: Final = (512, 128, 32)
+"""64 MiB if the kernel has them: half a second of a busy gigabit. Otherwise less."""
+RETIRE_S: Final = 0.001
+"""A packet is shown this long after it came, at most: whose it is, is asked while its socket is open."""
 
-class RingSource:
-    """The packets of a socket that exists, and which is this object's from now on: all interfaces of its network.
+
+class PacketSource:
+    """One AF_PACKET socket over all interfaces, or those whose indexes its filter names.
 
     Args:
-        packets: An AF_PACKET socket; it may be another network namespace's.
-        ports: As in `Sniffer`.
-        hosts: As in `Sniffer`.
+        interfaces: Indexes; none means all, later ones too.
+        ports: Keep these ports only (`h3probe.vantage.bpf`).
+        hosts: Likewise, packed addresses.
+        opened: A packet socket to read, of another network namespace; one of this namespace is opened otherwise.
 
     Raises:
-        OSError: The kernel has no such ring, or no memory for it.
+        PrivilegeError: Neither root nor CAP_NET_RAW.
+        UserError: The kernel has no memory for a ring.
     """
 
-    def __init__(self, packets: socket.socket, *, ports: Collection[int] = (), hosts: Collection[bytes] = ()) -> None:
-        self._socket = packets
-        self._ports, self._hosts = ports, hosts
+    delay_s = RETIRE_S
+
+    def __init__(
+        self,
+        *,
+        interfaces: Collection[int] = (),
+        ports: Collection[int] = (),
+        hosts: Collection[bytes] = (),
+        opened: socket.socket | None = None,
+    ) -> None:
+        self._interfaces, self._ports, self._hosts = interfaces, ports, hosts
+        self._bulk: Collection[Ports] = ()
         self._names: dict[int, str] = {}
         self._received = self._dropped = 0
-        self._block = self._left = self._at = 0
-        # What came before the ring and the filter is of no interest, and the ring is made while nothing comes.
-        attach_filter(packets, bpf.reject_everything())
-        packets.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                packets.recv(1)
-        packets.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V3)
-        frames = _BLOCK * _BLOCKS // _FRAME
-        request = _REQUEST.pack(_BLOCK, _BLOCKS, _FRAME, frames, round(LATENCY_S * 1000), 0, 0)
-        packets.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
-        self._memory = mmap.mmap(packets.fileno(), _BLOCK * _BLOCKS)
+        self._socket = _open() if opened is None else opened
+        try:
+            self._prepare()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _prepare(self) -> None:
+        self._socket.setblocking(False)
+        # The socket receives from the moment it exists. What came before the filter must not be taken for filtered.
+        self._attach(bpf.reject_everything())
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)  # packets are stamped when they come
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V3)
+        self._blocks = self._make_ring()
+        self._ring = mmap.mmap(self._socket.fileno(), self._blocks * BLOCK_BYTES)
+        self._view = memoryview(self._ring)
+        self._block = self._at = self._left = 0
         self.statistics()
         self._received = self._dropped = 0
-        self.narrow(())
+        self._filter()
+
+    def _make_ring(self) -> int:
+        for blocks in BLOCKS:
+            frames = blocks * BLOCK_BYTES // mmap.PAGESIZE
+            request = _REQUEST.pack(BLOCK_BYTES, blocks, mmap.PAGESIZE, frames, round(RETIRE_S * 1000), 0, 0)
+            try:
+                self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
+            except OSError as error:
+                if error.errno != errno.ENOMEM:
+                    raise
+                continue
+            return blocks
+        raise UserError(f"the kernel has no memory for a ring of packets ({BLOCKS[-1] * BLOCK_BYTES >> 20} MiB)")
 
     @property
     def sockets(self) -> list[socket.socket]:
@@ -90,55 +130,54 @@ class RingSource:
         return [self._socket]
 
     def narrow(self, interfaces: Collection[int]) -> None:
-        """Watch these interfaces from now on, by their indexes in the socket's network; none means all."""
-        attach_filter(self._socket, bpf.program(interfaces=interfaces, ports=self._ports, hosts=self._hosts))
+        """Watch these interfaces from now on; the filter is exchanged in one step, and no packet is lost by it."""
+        self._interfaces = interfaces
+        self._filter()
+
+    def thin_out(self, bulk: Collection[Ports]) -> None:
+        """Keep samples of these flows from now on, and what opens or ends something."""
+        self._bulk = bulk
+        self._filter()
+
+    def _filter(self) -> None:
+        self._attach(bpf.program(interfaces=self._interfaces, ports=self._ports, hosts=self._hosts, bulk=self._bulk))
+
+    def _attach(self, program: bytes) -> None:
+        array = ctypes.create_string_buffer(program, len(program))
+        header = struct.pack("@HP", len(program) // 8, ctypes.addressof(array))
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)
 
     def read(self) -> Packet | None:
-        """The next packet that waits, or None; never blocks."""
-        base = self._block * _BLOCK
-        if not self._left:
-            status, self._left, first = _BLOCK_HEADER.unpack_from(self._memory, base + 8)
-            if not status & _STATUS_USER:
-                self._left = 0
+        """The next packet that waits, or None."""
+        while not self._left:
+            start = self._block * BLOCK_BYTES
+            _, _, status, count, first, _ = _BLOCK.unpack_from(self._view, start)
+            if not status & _BLOCK_IS_OURS:
                 return None
-            self._at = base + first
-        packet, following = self._packet(self._at)
-        self._at += following
+            self._at, self._left = start + first, count
+            if not count:  # handed over by its timer, which may come a moment after all packets were read
+                self._give_back()
+        at = self._at
+        packet = packet_at(self._view, at, self._name)
         self._left -= 1
-        if not self._left:  # the block is the kernel's again
-            self._memory[base + 8 : base + 12] = bytes(4)
-            self._block = (self._block + 1) % _BLOCKS
+        if self._left:
+            self._at = at + _PACKET.unpack_from(self._view, at)[0]
+        else:
+            self._give_back()
         return packet
 
-    def _packet(self, at: int) -> tuple[Packet, int]:
-        (following, seconds, nanoseconds, kept, length, status, mac, net, _, tag, protocol, _, _, interface, hardware,
-         kind) = _FRAME_HEADER.unpack_from(self._memory, at)  # fmt: skip
-        data = self._memory[at + mac : at + mac + kept]
-        network = net - mac
-        if status & _STATUS_VLAN and hardware == 1:
-            # The kernel took the tag out of the frame; put it back where it was on the wire.
-            protocol = protocol if status & _STATUS_VLAN_PROTOCOL else 0x8100
-            data = data[:12] + struct.pack("!HH", protocol, tag) + data[12:]
-            length, network = length + 4, network + 4
-        if not 0 <= network < len(data):
-            network = 0
-        link_type = _ETHERNET
-        if hardware not in _ETHERNET_HARDWARE:
-            link_type, data, length, network = _RAW, data[network:], length - network, 0
-        header = network or (0 if link_type == _RAW else None)
-        time_ns = seconds * 1_000_000_000 + nanoseconds
-        outgoing = kind == socket.PACKET_OUTGOING
-        return Packet(time_ns, link_type, data, length, self._name(interface), header, outgoing), following
+    def _give_back(self) -> None:
+        status_at = self._block * BLOCK_BYTES + _BLOCK_STATUS_AT
+        self._view[status_at : status_at + 4] = bytes(4)
+        self._block = (self._block + 1) % self._blocks
 
     def _name(self, index: int) -> str:
+        """The name of an interface, which it had when it was first seen."""
         name = self._names.get(index)
         if name is None:
-            try:  # asked by the socket, since the number means something in its own network alone
-                answer = fcntl.ioctl(self._socket, _SIOCGIFNAME, _IFREQ.pack(b"", index))
-                name = _IFREQ.unpack(answer)[0].rstrip(b"\0").decode(errors="replace")
-            except OSError:  # it is gone
-                name = f"interface {index}"
-            self._names[index] = name
+            if len(self._names) >= _MAX_NAMES:  # a host that makes one for each container it starts
+                self._names.clear()
+            name = self._names[index] = _interface_name(self._socket, index)
         return name
 
     def statistics(self) -> tuple[int, int]:
@@ -150,6 +189,56 @@ class RingSource:
         return self._received, self._dropped
 
     def close(self) -> None:
-        """Give the memory and the socket back."""
-        self._memory.close()
+        """Close the socket."""
+        self._view.release()
+        self._ring.close()
         self._socket.close()
+
+
+def _open() -> socket.socket:
+    try:
+        return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+    except PermissionError as error:
+        raise PrivilegeError(
+            "watching interfaces needs root or CAP_NET_RAW; `h3probe watch --relay PORT=HOST:PORT` and "
+            "`h3probe explain FILE` need nothing"
+        ) from error
+
+
+def packet_at(view: memoryview, at: int, name: Callable[[int], str]) -> Packet:
+    """Read one packet of a block.
+
+    Args:
+        view: The ring.
+        at: Where the packet's own header begins.
+        name: Gives the name of an interface by its index.
+    """
+    header = _PACKET.unpack_from(view, at)
+    _, seconds, nanoseconds, captured, length, status, start, network, _, tag, tag_protocol = header
+    _, _, interface, hardware, kind = _ADDRESS.unpack_from(view, at + _ADDRESS_AT)
+    data = bytes(view[at + start : at + start + captured])
+    network -= start
+    if status & _VLAN_VALID and hardware == _ETHERNET_HARDWARE[0]:
+        # The kernel took the tag out of the frame; put it back where it was on the wire.
+        protocol = tag_protocol if status & _VLAN_PROTOCOL_VALID else 0x8100
+        data = data[:12] + struct.pack("!HH", protocol, tag & 0xFFFF) + data[12:]
+        length, network = length + 4, network + 4
+    if not 0 <= network < len(data):  # the kernel did not say, or said something below zero
+        network = 0
+    link_type = _ETHERNET
+    if hardware not in _ETHERNET_HARDWARE:
+        # PPP and tunnels show no link header at all; of any other kind the kernel knows where its own one ends.
+        link_type, data, length, network = _RAW, data[network:], length - network, 0
+    at_network = network or (0 if link_type == _RAW else None)
+    time_ns = seconds * 1_000_000_000 + nanoseconds
+    return Packet(time_ns, link_type, data, length, name(interface), at_network, kind == socket.PACKET_OUTGOING)
+
+
+def _interface_name(opened: socket.socket, index: int) -> str:
+    """The name of an interface in the socket's network namespace, which need not be this process's (netdevice(7))."""
+    request = bytearray(_INTERFACE_REQUEST.pack(b"", index))
+    try:
+        fcntl.ioctl(opened, _SIOCGIFNAME, request)
+    except OSError:  # it is gone
+        return f"if{index}"
+    return request[: request.index(0)].decode("utf-8", "replace")

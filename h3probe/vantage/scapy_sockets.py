@@ -19,6 +19,8 @@ from h3probe.vantage.packets import Packet
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from h3probe.vantage.bulk import Ports
+
 _ETHERNET = 1
 _RAW = 101
 _DLT_RAW = (12, 14)  # what the systems call LINKTYPE_RAW; the numbers in files are the same everywhere
@@ -31,6 +33,8 @@ class ScapySource:
     Raises:
         PrivilegeError: None of the interfaces could be opened.
     """
+
+    delay_s = 0.0
 
     def __init__(self, *, interfaces: Collection[int] = ()) -> None:
         self._waiting: deque[Packet] = deque()
@@ -68,6 +72,9 @@ class ScapySource:
         """Watch these interfaces instead."""
         self.close()
         self._open(interfaces)
+
+    def thin_out(self, bulk: Collection[Ports]) -> None:
+        """Nothing: a filter of ours is not known to every system."""
 
     def read(self) -> Packet | None:
         """The next packet; a round over all sockets is put into the order of time."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from h3probe.events import Dropped, Frame
 from h3probe.vantage import interfaces as host_interfaces
+from h3probe.vantage.bulk import Bulk
 from h3probe.vantage.duplicates import Duplicates
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ BATCH = 512
 """Packets read at once, at most: some milliseconds, so that a flood does not keep a loop from its other work."""
 
 _LOOK_AGAIN_S = 1.0
+_REST = 64 * BATCH
 
 
 class Sniffer:
@@ -43,8 +45,8 @@ class Sniffer:
         interfaces: Names; none means all there are and will be. One that goes away and comes back is found again.
         ports: Keep TCP and UDP of these ports only, and whatever may explain them (`h3probe.vantage.bpf`).
         hosts: Likewise, packed addresses.
+        opened: A packet socket to read, of another network namespace; `interfaces` would be names of this one.
         numbers: Where frame numbers come from, shared when there are several vantage points; else from 1.
-        source: Where packets come from, when it is open already (another network's); it is closed with the sniffer.
 
     Attributes:
         duplicates: Packets left out because they were seen on another interface already.
@@ -60,14 +62,15 @@ class Sniffer:
         *,
         ports: Collection[int] = (),
         hosts: Collection[bytes] = (),
+        opened: socket.socket | None = None,
         numbers: Iterator[int] | None = None,
-        source: Source | None = None,
     ) -> None:
         self._names = list(interfaces)
         self._indexes = host_interfaces.indexes(interfaces)
-        self._source = _open(self._indexes, ports, hosts) if source is None else source
+        self._source = _open(self._indexes, ports, hosts, opened)
         self._numbers = itertools.count(1) if numbers is None else numbers
         self._table = Duplicates()
+        self._bulk: Bulk | None = Bulk()
         self._reported = 0
         self._looked = time.monotonic()
 
@@ -88,15 +91,24 @@ class Sniffer:
     def read(self, limit: int = BATCH) -> list[Frame | Dropped]:
         """What waits, at most `limit` packets, without blocking; an empty list when nothing does.
 
-        A `Dropped` stands behind the frames that were read before the loss was noticed. After the last moment of
-        interest, read until the list is empty: then the counts are final.
+        A `Dropped` stands behind the frames that were read before the loss was noticed.
         """
         self._look_for_interfaces()
+        if self._bulk is not None:
+            self._bulk.calm_down(time.time_ns())
+            if self._bulk.changed:
+                self._thin_out(self._bulk)
         events: list[Frame | Dropped] = []
         for _ in range(limit):
             packet = self._source.read()
             if packet is None:
                 break
+            if self._bulk is not None and packet.network is not None:
+                kept = self._bulk.keep(packet.data, packet.network, packet.time_ns)
+                if self._bulk.changed:
+                    self._thin_out(self._bulk)
+                if not kept:
+                    continue
             if not self._is_duplicate(packet):
                 events.append(
                     Frame(
@@ -113,6 +125,29 @@ class Sniffer:
             events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))
             self._reported = dropped
         return events
+
+    def _thin_out(self, bulk: Bulk) -> None:
+        self._source.thin_out(bulk.flows)
+        bulk.told(time.time_ns())
+
+    def rest(self) -> list[Frame | Dropped]:
+        """What is there after the last moment of interest: the counts are final then.
+
+        It is bounded: a flood does not keep a run from ending.
+        """
+        time.sleep(2 * self._source.delay_s)
+        rest: list[Frame | Dropped] = []
+        for _ in range(_REST // BATCH):
+            events = self.read()
+            if not events:
+                break
+            rest += events
+        return rest
+
+    def keep_everything(self) -> None:
+        """Read every packet of long transfers too, and not samples of them (`h3probe.vantage.bulk`)."""
+        self._bulk = None
+        self._source.thin_out(())
 
     def _is_duplicate(self, packet: Packet) -> bool:
         # What goes over loopback goes over nothing else.
@@ -148,12 +183,14 @@ class Sniffer:
         self.close()
 
 
-def _open(indexes: Collection[int], ports: Collection[int], hosts: Collection[bytes]) -> Source:
+def _open(
+    indexes: Collection[int], ports: Collection[int], hosts: Collection[bytes], opened: socket.socket | None
+) -> Source:
     source: Source
     if sys.platform == "linux":
-        from h3probe.vantage.linux import PacketSource  # noqa: PLC0415 - importable on Linux only
+        from h3probe.vantage.ring import PacketSource  # noqa: PLC0415 - importable on Linux only
 
-        source = PacketSource(interfaces=indexes, ports=ports, hosts=hosts)
+        source = PacketSource(interfaces=indexes, ports=ports, hosts=hosts, opened=opened)
     else:
         from h3probe.vantage.scapy_sockets import ScapySource  # noqa: PLC0415 - scapy is imported only where it serves
 

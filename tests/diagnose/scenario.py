@@ -40,6 +40,8 @@ from h3probe.events import (
     OnwardConnection,
     PlainRequest,
     Process,
+    ProxyMode,
+    ProxyReady,
     SocketOwner,
     TunnelAnswered,
     TunnelAsked,
@@ -915,10 +917,11 @@ class Proxy:
         *lines: str,
         passed_on: tuple[str, ...] | None = None,
         origin: str = "https://example.org:443",
+        directly: bool = False,
     ) -> None:
         """A response's Alt-Svc lines; the client gets the same ones if nothing is said."""
         got = lines if passed_on is None else passed_on
-        event = AltSvcSeen(nanoseconds(at), _id(connection), connection.client_end, origin, lines, got)
+        event = AltSvcSeen(nanoseconds(at), _id(connection), connection.client_end, origin, lines, got, directly)
         self.network.report(at, event)
 
     def rejected(
@@ -945,6 +948,17 @@ class Proxy:
         """A request in the clear."""
         ends = (connection.client_end, connection.server_end)
         self.network.report(at, PlainRequest(nanoseconds(at), _id(connection), *ends, "GET", url))
+
+    def ready(self, mode: ProxyMode) -> None:
+        """The proxy listens, before all else."""
+        self.network.report(-1.0, ProxyReady(nanoseconds(-1.0), mode, (), True, "12.0.0", "0.0.0"))
+
+    def cannot_connect(self, at: float, connection: Tcp, error: str = "connection refused") -> None:
+        """The proxy's own connection, which is not there."""
+        ends = (connection.client_end, connection.server_end)
+        target = f"{connection.server}:{connection.port}"
+        event = OnwardConnection(nanoseconds(at), _id(connection), "tcp", target, None, None, None, error, *ends)
+        self.network.report(at, event)
 
     def onward(self, at: float, connection: Tcp | Quic, leg: Tcp | Quic) -> None:
         """The proxy's own connection, made for a client's."""

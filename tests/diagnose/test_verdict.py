@@ -547,3 +547,30 @@ def test_without_packets_nothing_is_said_of_quic() -> None:
     summaries = [r.summary for r in records if isinstance(r, FindingRecord)]
     assert len(sentences) == len(summaries) == 1
     assert not any("no QUIC packet left" in text for text in (*sentences, *summaries))
+
+
+@pytest.mark.parametrize(
+    ("count", "sentence"),
+    [
+        (1, "HTTP/2 for the one request over TCP, seen at the proxy."),
+        (2, "HTTP/2 for all 2 requests over TCP, seen at the proxy."),
+    ],
+)
+def test_quic_past_a_transparent_proxy(count: int, sentence: str) -> None:
+    """What QUIC carried is in nobody's count, and the sentence says so; no tunnel was asked for."""
+    network = Network()
+    proxy, tcp, quic = network.proxy(), network.tcp(), network.quic()
+    proxy.ready("transparent")
+    tcp.connects(0.0)
+    proxy.hello(0.02, tcp)
+    for number in range(count):
+        proxy.exchange(0.1 + number / 10, tcp, intercepted=True)
+    quic.connects(0.5)
+    explained = network.explain()
+    past = " QUIC went past the proxy: what it carried is not counted."
+    assert explained.sentence.startswith(sentence + past + " TLS over TCP was intercepted to see this, QUIC was not;")
+    assert explained.verdict.versions == {"HTTP/2": count}
+    assert [exchange.known_from for exchange in explained.exchanges] == ["proxy"] * count
+    assert {exchange.connection for exchange in explained.exchanges} == {"tcp-1"}
+    assert explained.tunnels == []
+    assert "proxy-downgrade" not in explained.rules

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .netns import Netns, environment, stop
+from .netns import Netns, environment, give_routes, stop
 from .parts import ADVERTISED, Lab, RealParts, curl
 
 URL = f"https://localhost:{ADVERTISED}/"
@@ -141,20 +141,6 @@ def world(parts: RealParts, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         give_routes(lab.netns)
         lab.start_nginx()
         yield World(lab)
-
-
-def give_routes(netns: Netns) -> None:
-    """Give a namespace default routes, as a host has them, which lead nowhere."""
-    for line in (
-        "link add wan type veth peer name far",
-        "link set far up",
-        "addr add 192.0.2.2/24 dev wan",
-        "addr add 2001:db8::2/64 dev wan nodad",
-        "link set wan up",
-        "route add default via 192.0.2.1",
-        "-6 route add default via 2001:db8::1",
-    ):
-        subprocess.run(["ip", "-n", netns.name, *line.split()], check=True)
 
 
 def http(version: str, *more: str) -> list[str]:

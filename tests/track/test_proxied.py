@@ -452,3 +452,32 @@ def test_no_report_between_packets_raises(events: list[ProxyEvent], frames_first
         engine.feed(event)
     engine.finish()
     assert engine.tracker.packets == len(network.sent)
+
+
+# A transparent proxy
+
+
+def test_a_transparent_proxy_that_cannot_connect() -> None:
+    """The client's packets show a server that accepts and hangs up; the timeline says why."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp()
+    proxy.ready("transparent")
+    tcp.syn(0.0)
+    tcp.accepts(0.01)
+    proxy.cannot_connect(0.03, tcp)
+    tcp.fin(0.04, by="server")
+    proxy.ended(0.04, tcp, closed_by="proxy")
+    explained = network.explain()
+    (moment,) = [m for m in explained.moments if m.transport == "proxy"]
+    assert moment.text == f"the proxy cannot connect to {tcp.server}:443 for it: connection refused"
+    assert moment.connection == "tcp-1"
+    assert explained.tunnels == []
+
+
+def test_an_explicit_proxy_says_the_same_in_its_answer() -> None:
+    """Its own failure to connect is no line of its own, and no connection."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server=PROXY, port=PORT)
+    proxy.ready("regular")
+    proxy.cannot_connect(0.03, tcp)
+    assert network.explain().moments == []

@@ -3,7 +3,6 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import struct
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -122,29 +121,6 @@ def test_process_that_is_gone_has_no_sockets() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     assert socket_inodes(ended.pid) == []
-
-
-@pytest.mark.usefixtures("own_network")
-@pytest.mark.parametrize(
-    ("hardware", "offset", "expected"),
-    [
-        (1, 14, (1, b"link-header...packet", 14)),
-        (1, 0xFFFE, (1, b"link-header...packet", None)),
-        (512, 0, (101, b"link-header...packet", 0)),
-        (778, 0xFFFE, (101, b"link-header...packet", 0)),
-        (32, 14, (101, b"packet", 0)),
-    ],
-)
-def test_link_type(hardware: int, offset: int, expected: tuple[int, bytes, int | None]) -> None:
-    """Ethernet stays as it is, any other header is cut where the kernel says that it ends, and nonsense is not used."""
-    source = linux.PacketSource()
-    data = b"link-header...packet"
-    source._buffer[: len(data)] = data
-    auxiliary = (263, 8, struct.pack("=IIIHHHH", 1, len(data), len(data), 0, offset, 0, 0))
-    packet = source._packet(len(data), [auxiliary], ("if0", 0x0800, 0, hardware))
-    assert (packet.link_type, packet.data, packet.network) == expected
-    assert packet.length == len(packet.data)
-    source.close()
 
 
 @pytest.mark.usefixtures("own_network")

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from h3probe.events import Endpoint
-from h3probe.vantage.proxy_settings import JAVA_VARIABLE, PROXY_VARIABLES, Kind, kind_of, proxy_environment
+from h3probe.vantage.proxy_settings import (
+    JAVA_VARIABLE,
+    PROXY_VARIABLES,
+    Kind,
+    kind_of,
+    proxy_environment,
+    trust_environment,
+)
 from h3probe.vantage.proxy_trust import Trust
 
 PROXY = Endpoint(bytes([127, 0, 0, 1]), 8899)
@@ -107,4 +114,16 @@ def test_a_proxy_before_a_server_is_no_setting() -> None:
     assert environment["SSL_CERT_FILE"] == str(TRUST.bundle)
     assert environment[JAVA_VARIABLE].startswith("'-Djavax.net.ssl.trustStore=")
     assert not any(name in environment for name in PROXY_VARIABLES)
+    assert "proxyHost" not in str(lines)
+
+
+@pytest.mark.parametrize("kind", ["java", "native", "unknown"])
+def test_trust_alone(kind: Kind) -> None:
+    """A command in a network of its own is told of the authority, and keeps what proxy settings it had."""
+    before = {"https_proxy": "http://corp:3128", "NO_PROXY": "localhost"}
+    environment, lines = trust_environment(kind, TRUST, environment=before)
+    assert environment.items() >= before.items()
+    assert environment["SSL_CERT_FILE"] == str(TRUST.bundle)
+    assert ("trustStore=" in environment.get(JAVA_VARIABLE, "")) == (kind != "native")
+    assert "NODE_USE_ENV_PROXY" not in environment
     assert "proxyHost" not in str(lines)

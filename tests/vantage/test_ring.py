@@ -1,133 +1,63 @@
 from __future__ import annotations
 
-import fcntl
-import os
-import socket
+import mmap
 import struct
 import sys
-import time
-from typing import TYPE_CHECKING
 
 import pytest
-
-from h3probe.events import Frame
-from h3probe.vantage.sniff import Sniffer
-from tests.vantage.conftest import ip, needs_root
 
 if sys.platform != "linux":
     pytest.skip("what only Linux has", allow_module_level=True)
 
-from h3probe.vantage.ring import LATENCY_S, RingSource
+from h3probe.errors import UserError
+from h3probe.vantage import ring
+from h3probe.vantage.ring import PacketSource, packet_at
 
-if TYPE_CHECKING:
-    from h3probe.vantage.packets import Packet
-
-pytestmark = [needs_root, pytest.mark.usefixtures("own_network")]
-
-
-def ring(ports: list[int] | None = None) -> RingSource:
-    """A ring over everything in this network, or these ports."""
-    return RingSource(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)), ports=ports or [])
+DATA = b"link-header...packet"
+START = 82
+TAGGED = 1 << 4 | 1 << 6
 
 
-def send(payloads: list[bytes], port: int = 4433) -> None:
-    """Send datagrams over loopback, to somebody, so that no ICMP comes back."""
-    with socket.socket(type=socket.SOCK_DGRAM) as sender, socket.socket(type=socket.SOCK_DGRAM) as receiver:
-        receiver.bind(("127.0.0.1", port))
-        for payload in payloads:
-            sender.sendto(payload, ("127.0.0.1", port))
+def slot(hardware: int = 1, network: int = 14, status: int = 0, tag: int = 0, kind: int = 0) -> memoryview:
+    """A packet as the kernel puts it into a ring."""
+    lengths = len(DATA), 99, status
+    header = struct.pack("=IIIIIIHHIIH", 0, 5, 7, *lengths, START, START + network, 0, tag, 0x88A8).ljust(48, b"\0")
+    address = struct.pack("=HHiHB", 17, 8, 3, hardware, kind)
+    return memoryview(bytes(9) + (header + address).ljust(START, b"\0") + DATA + b"the next one")
 
 
-def read(source: RingSource, count: int, *, timeout: float = 5.0) -> list[Packet]:
-    """Read so many packets, with patience."""
-    packets: list[Packet] = []
-    deadline = time.monotonic() + timeout
-    while len(packets) < count and time.monotonic() < deadline:
-        packet = source.read()
-        if packet is None:
-            time.sleep(LATENCY_S)
-        else:
-            packets.append(packet)
-    return packets
+@pytest.mark.parametrize(
+    ("hardware", "network", "expected"),
+    [
+        (1, 14, (1, DATA, 14, 99)),
+        (1, 200, (1, DATA, None, 99)),
+        (1, -20, (1, DATA, None, 99)),
+        (512, 0, (101, DATA, 0, 99)),
+        (778, 200, (101, DATA, 0, 99)),
+        (32, 14, (101, b"packet", 0, 85)),
+    ],
+)
+def test_link_type(hardware: int, network: int, expected: tuple[int, bytes, int | None, int]) -> None:
+    """Ethernet stays as it is, any other header is cut where the kernel says that it ends, and nonsense is not used."""
+    packet = packet_at(slot(hardware, network), 9, "if{}".format)
+    assert (packet.link_type, packet.data, packet.network, packet.length) == expected
+    assert (packet.time_ns, packet.interface, packet.outgoing) == (5_000_000_007, "if3", False)
 
 
-def test_packets_come_whole_in_order_and_once() -> None:
-    """What is sent over loopback is read, byte for byte, with its time, its interface and its network header."""
-    payloads = [bytes([number]) * (number * 7 + 1) for number in range(200)]
-    source = ring()
-    before = time.time_ns()
-    send(payloads)
-    packets = read(source, len(payloads))
-    assert [packet.data[42:] for packet in packets] == payloads
-    assert all(before <= packet.time_ns <= time.time_ns() for packet in packets)
-    assert {(packet.interface, packet.network, packet.link_type) for packet in packets} == {("lo", 14, 1)}
-    assert all(packet.length == len(packet.data) for packet in packets)
-    source.close()
+def test_a_tag_that_the_kernel_took_out() -> None:
+    """A VLAN tag stands where it was on the wire."""
+    packet = packet_at(slot(status=TAGGED, tag=5, kind=4), 9, str)
+    assert packet.data == DATA[:12] + b"\x88\xa8\x00\x05" + DATA[12:]
+    assert (packet.network, packet.length, packet.outgoing) == (18, 103, True)
 
 
-def test_every_block_is_used_again() -> None:
-    """More than the ring holds passes through it, when it is read meanwhile."""
-    source = ring()
-    payload = bytes(60000)
-    for _ in range(16):
-        send([payload] * 64)
-        assert len(read(source, 64)) == 64
-    assert source.statistics()[1] == 0
-    source.close()
-
-
-def test_what_finds_no_room_is_counted() -> None:
-    """Packets beyond the ring are dropped by the kernel, counted, and those within are read."""
-    source = ring()
-    send([bytes(60000)] * 700)
-    received, dropped = source.statistics()
-    assert dropped > 0
-    packets = read(source, received - dropped)
-    assert len(packets) == received - dropped
-    send([b"later"])
-    assert read(source, 1)[0].data[42:] == b"later"
-    source.close()
-
-
-def test_ports_are_narrowed_to() -> None:
-    """The filter keeps what was asked for."""
-    source = ring(ports=[4433])
-    send([b"other"], 9999)
-    send([b"mine"])
-    assert [packet.data[42:] for packet in read(source, 1)] == [b"mine"]
-    source.close()
-
-
-def test_what_came_before_is_not_given() -> None:
-    """A socket that has queued packets already starts afresh."""
-    packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-    send([b"early"] * 10)
-    source = RingSource(packets)
-    send([b"late"])
-    assert read(source, 1)[0].data[42:] == b"late"
-    source.close()
-
-
-def test_an_interface_without_link_layer_is_raw() -> None:
-    """A TUN device's packets begin with the IP header."""
-    tun = os.open("/dev/net/tun", os.O_RDWR)
-    fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", b"tun9", 0x1001))  # TUNSETIFF, IFF_TUN | IFF_NO_PI
-    ip("addr", "add", "192.0.2.1/24", "dev", "tun9")
-    ip("link", "set", "tun9", "up")
-    source = ring()
-    with socket.socket(type=socket.SOCK_DGRAM) as sender:
-        sender.sendto(b"raw", ("192.0.2.2", 4433))
-    (packet,) = [packet for packet in read(source, 99, timeout=0.5) if packet.data[28:] == b"raw"]
-    assert (packet.interface, packet.link_type, packet.network, packet.outgoing) == ("tun9", 101, 0, True)
-    source.close()
-    os.close(tun)
-
-
-def test_the_sniffer_takes_it() -> None:
-    """`Sniffer` reads frames from a source that it is given, and closes it."""
-    with Sniffer(source=ring()) as sniffer:
-        send([b"frame"])
-        time.sleep(3 * LATENCY_S)
-        (frame,) = sniffer.read()
-        assert isinstance(frame, Frame)
-        assert frame.data[42:] == b"frame"
+@pytest.mark.usefixtures("own_network")
+def test_a_kernel_with_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ring is as long as the kernel has memory for, and where it has none that is said in one line."""
+    # So many blocks that the kernel refuses their list already.
+    monkeypatch.setattr(ring, "BLOCK_BYTES", mmap.PAGESIZE)
+    monkeypatch.setattr(ring, "BLOCKS", (1 << 24, 8))
+    PacketSource().close()
+    monkeypatch.setattr(ring, "BLOCKS", (1 << 24,))
+    with pytest.raises(UserError, match="no memory"):
+        PacketSource()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 SLUG = "ca-rejected"
 ADVICE = (
-    "With --intercept the client must trust h3probe's CA; `watch --proxy ... -- COMMAND` hands it over. Programs with "
-    "a trust store of their own need it there. Browsers never take such a CA over QUIC."
+    "With --intercept the client must trust h3probe's CA; `watch ... -- COMMAND` hands it over. Programs with a trust "
+    "store of their own, or an option for one, need it there. Browsers never take such a CA over QUIC."
 )
 
 

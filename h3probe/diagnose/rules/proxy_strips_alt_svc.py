@@ -22,12 +22,18 @@ def check(story: Story) -> Iterator[Finding]:
     lost = [seen for seen in story.alt_svc if seen.lines and not seen.passed_on]
     if not lost:
         return
-    first = lost[0]
-    summary = (
-        f"{story.label} sent “alt-svc: {clean(', '.join(first.lines), 200)}”, and the client did not get it: the proxy "
-        "took it out."
-    )
-    evidence = [(Mark(None, first.time_ns), "the server's Alt-Svc, as the proxy received it")]
+    # What passed through here says more than a question of h3probe's own.
+    first = min(lost, key=lambda seen: seen.directly)
+    value = f"“alt-svc: {clean(', '.join(first.lines), 200)}”"
+    if first.directly:
+        summary = (
+            f"Asked directly (HEAD /), {story.label} sends {value}; what it answered through the proxy had none. The "
+            "proxy took it out, unless the server answers others differently."
+        )
+        evidence = [(Mark(None, first.time_ns), "the server's Alt-Svc, to h3probe's own request past the proxy")]
+    else:
+        summary = f"{story.label} sent {value}, and the client did not get it: the proxy took it out."
+        evidence = [(Mark(None, first.time_ns), "the server's Alt-Svc, as the proxy received it")]
     yield Finding(SLUG, "notice", summary, evidence, ADVICE, list(story.connections[:1]))
 
 
@@ -35,7 +41,10 @@ RULE = Rule(
     slug=SLUG,
     severity="notice",
     title="A proxy takes Alt-Svc away",
-    looks_for="Alt-Svc lines that arrived at a proxy which h3probe is or sits in, and did not go on to the client.",
+    looks_for=(
+        "Alt-Svc lines that arrived at a proxy which h3probe is or sits in, and did not go on to the client; with "
+        "--look-directly, lines that a server sends when it is asked past the upstream proxy, and not through it."
+    ),
     advice=ADVICE,
     sources=("RFC 7838, 2.3: an alternative must be authoritative for the origin",),
     check=check,

@@ -3,8 +3,8 @@
 It is started by `isolation.py` as `python -I -S`, and imports little: its start is the command's delay. All it is to do
 comes as one JSON object over a socket that keeps messages apart; its own messages are JSON objects, too:
 
-    {"ready": seconds, "shaped": n}             with the descriptors of packets, M and the user namespace; which of the
-                                                scripts for tc was accepted first
+    {"ready": seconds, "shaped": n}             with descriptors: a packet socket and one for sock_diag(7) of C, M, the
+                                                user namespace; and which of the scripts for tc was accepted first
     {"failed": step, "errno": n, "said": "…"}   the set-up ends here
     {"command": n}                              from the nth command's own process, for the kernel to say who sends it
     {"executed": n, "errno": errno}             it runs (0), or why not
@@ -41,6 +41,7 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096,
 _MNT_DETACH = 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _ETH_P_ALL = 3
+_NETLINK_SOCK_DIAG = 4
 
 _MAX_MESSAGE = 1 << 20
 _UPLINK_PATIENCE_S = 5.0
@@ -132,7 +133,7 @@ class Init:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         answer = json.dumps({"ready": time.monotonic() - began, "shaped": self._shaped}).encode()
         socket.send_fds(self._control, [answer], descriptors)
-        for descriptor in descriptors[:1]:
+        for descriptor in descriptors[:2]:
             os.close(descriptor)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
@@ -160,6 +161,7 @@ class Init:
         _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
         self._client = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+        diagnostics = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
         if plan["middle"]:
             _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
         middle = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -184,7 +186,7 @@ class Init:
         self._shape()
         self._replace_files()
         self._renew_proc()
-        return [packets.detach(), middle, user]
+        return [packets.detach(), diagnostics.detach(), middle, user]
 
     def _in_client(self, settings: list[tuple[str, str]] | None = None) -> None:
         os.setns(self._client, os.CLONE_NEWNET)

@@ -24,10 +24,9 @@ from h3probe.vantage.isolate.host_ports import listening
 from h3probe.vantage.isolate.obstacles import IsolateError, explain
 from h3probe.vantage.isolate.plan import make_plan, reserved
 from h3probe.vantage.isolate.spec import IPV6_MINIMUM_MTU, IsolateSpec
-from h3probe.vantage.ring import RingSource
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from io import FileIO
     from types import TracebackType
 
@@ -43,6 +42,8 @@ _CREDENTIALS = struct.Struct("@3i")  # pid, uid, gid
 
 class Isolation:
     """A network of its own, for the length of a `with` block; commands that run in it end with it.
+
+    It is begun at once, and ready inside of the block: whoever has something else to do does it in between.
 
     Args:
         spec: What is changed on the way out.
@@ -81,16 +82,23 @@ class Isolation:
         self._control.send(json.dumps(plan.order).encode())
         self._init = subprocess.Popen(arguments, pass_fds=[theirs.fileno()], restore_signals=False)  # noqa: S603 - this Python
         theirs.close()
-        try:
-            ready = self._wait_until_ready()
-            self.spec = _in_force(spec, plan.shaped, ready["shaped"])
-        except BaseException:
-            self.close()
-            raise
-        self.notes = _notes(spec, self.spec, self)
-        self.ready_s = time.monotonic() - began
+        self.spec = spec
+        self.notes: list[str] = []
+        self.ready_s = 0.0
+        self._began, self._shaped = began, plan.shaped
 
-    def _wait_until_ready(self) -> dict[str, Any]:
+    def wait_until_ready(self) -> None:
+        """Wait until it is set up.
+
+        Raises:
+            IsolateError: It cannot be.
+        """
+        asked = self.spec
+        self.spec = _in_force(asked, self._shaped, self._ready()["shaped"])
+        self.notes = _notes(asked, self.spec, self)
+        self.ready_s = time.monotonic() - self._began
+
+    def _ready(self) -> dict[str, Any]:
         message, descriptors, _ = self._receive(_READY_PATIENCE_S)
         self._descriptors = descriptors
         if message is None:
@@ -111,15 +119,9 @@ class Isolation:
         """
         return socket.socket(fileno=os.dup(self._descriptors[0]))
 
-    def packet_source(self, *, ports: Collection[int] = (), hosts: Collection[bytes] = ()) -> RingSource:
-        """Give what `Sniffer` reads packets from (`Sniffer(source=…)`), narrowed as there.
-
-        It is a ring, since an ordinary user's socket has no room for what comes while Python looks at one packet.
-
-        Raises:
-            OSError: The kernel has no memory for it.
-        """
-        return RingSource(self.packet_socket(), ports=ports, hosts=hosts)
+    def diagnostic_socket(self) -> socket.socket:
+        """Give a socket that tells of the sockets in the command's namespace (sock_diag(7)), the caller's to close."""
+        return socket.socket(fileno=os.dup(self._descriptors[1]))
 
     def enter_middle(self, argv: Sequence[str]) -> list[str]:
         """Give the command line that runs `argv` in the middle namespace, as `user` where there is one.
@@ -128,7 +130,7 @@ class Isolation:
         process, which the child must be left: `Popen(…, pass_fds=isolation.middle_descriptors)`; and it takes the
         rights that this process has: `Popen` is given no `user`.
         """
-        _, network, namespace = self._descriptors
+        *_, network, namespace = self._descriptors
         identity = ""
         if self._user is not None:
             groups = ",".join(map(str, privileges.groups_of(self._user)))
@@ -141,7 +143,7 @@ class Isolation:
     @property
     def middle_descriptors(self) -> list[int]:
         """What a child that is started with `enter_middle` must be left."""
-        return self._descriptors[1:]
+        return self._descriptors[2:]
 
     def command(self, argv: Sequence[str], *, env: dict[str, str] | None = None, stdout: int | None = None) -> Running:
         """Start a command inside, with this terminal, these standard streams and this process group.
@@ -243,6 +245,11 @@ class Isolation:
             process.lost()
 
     def __enter__(self) -> Self:
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(

@@ -26,6 +26,19 @@ def test_lines_that_do_not_arrive_are_told() -> None:
     assert [(row.frame, row.at) for row in finding.evidence] == [(None, 0.1)]
 
 
+def test_a_direct_look_is_told_as_one() -> None:
+    """What a server said to h3probe's own question may be what it says to others, and that is not certain."""
+    network = Network()
+    tcp = reverse(network)
+    proxy = network.proxy()
+    proxy.exchange(0.1, tcp)
+    proxy.alt_svc(0.2, tcp, OFFER, passed_on=(), directly=True)
+    finding = network.explain().the(RULE)
+    assert finding.severity == "notice"
+    assert finding.summary.startswith("Asked directly (HEAD /)")
+    assert "unless the server answers others differently" in finding.summary
+
+
 def test_control_characters_are_not_repeated() -> None:
     """What a server sends may be meant for the terminal."""
     network = Network()

@@ -23,7 +23,6 @@ if sys.platform != "linux":
     pytest.skip("what only Linux has", allow_module_level=True)
 
 from h3probe.vantage.isolate.isolation import Isolation
-from h3probe.vantage.ring import LATENCY_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,12 +111,12 @@ udp.sendto(b"myself", ("127.0.0.1", udp.getsockname()[1]))
 
 
 def test_a_sniffer_reads_the_isolations_packets(isolation: Isolation) -> None:
-    """`packet_source` is what `Sniffer` takes, narrowed to ports."""
+    """The packet socket is what `Sniffer` takes, narrowed to ports."""
     code = "import socket; u = socket.socket(type=socket.SOCK_DGRAM);"
     code += "[u.sendto(b'hello', ('192.0.2.9', port)) for port in (443, 9999)]"
-    with Sniffer(source=isolation.packet_source(ports=[443])) as sniffer:
+    with Sniffer(opened=isolation.packet_socket(), ports=[443]) as sniffer:
         assert output(isolation, [sys.executable, "-c", code])[0] == 0
-        time.sleep(3 * LATENCY_S)
+        time.sleep(0.05)  # until the kernel hands over what it has
         frames = [event for event in sniffer.read() if isinstance(event, Frame) and event.interface == "eth0"]
     assert [frame.data[36:38] for frame in frames if frame.data.endswith(b"hello")] == [(443).to_bytes(2)]
 
@@ -187,8 +186,10 @@ def test_an_init_that_is_killed_is_the_commands_end(isolation: Isolation) -> Non
 def test_an_uplink_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line says what the uplink said, and nothing is left."""
     put_pasta(tmp_path, monkeypatch, FAILING_PASTA)
-    with pytest.raises(IsolateError, match=r"the uplink ended at once \(Nothing works\)"):
-        Isolation(IsolateSpec())
+    isolation = Isolation(IsolateSpec())
+    with pytest.raises(IsolateError, match=r"the uplink ended at once \(Nothing works\)"), isolation:
+        pass
+    assert isolation._init.returncode is not None
 
 
 def test_the_uplinks_end_is_reported_once(isolation: Isolation) -> None:

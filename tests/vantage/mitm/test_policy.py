@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from h3probe.vantage.mitm.policy import Policy, refusal_over_quic, refusal_over_tls
+from h3probe.vantage.mitm.policy import REMEMBERED, Policy, refusal_over_quic, refusal_over_tls
 
 
 def test_blind() -> None:
@@ -51,8 +53,8 @@ def test_a_name_that_does_not_match_is_decided_before_its_hello() -> None:
     assert policy.may("tcp", "192.0.2.1")
 
 
-def test_who_refused_is_let_alone_over_that_transport() -> None:
-    """After a refusal the host passes through, by all its names, and over the other transport it is still asked."""
+def test_who_refused_over_quic_is_let_alone_over_quic() -> None:
+    """After a refusal over QUIC the host passes through, by all its names, and over TCP it is still asked."""
     policy = Policy(())
     policy.refuse("udp", "Example.org", "192.0.2.1")
     assert not policy.wants("udp", "example.org", None)
@@ -60,6 +62,14 @@ def test_who_refused_is_let_alone_over_that_transport() -> None:
     assert not policy.wants("udp", "192.0.2.9", "example.org")
     assert not policy.may("udp", "example.org")
     assert policy.wants("tcp", "example.org", None)
+
+
+def test_who_is_refused_over_tcp_is_let_alone_everywhere() -> None:
+    """A client that does not trust the authority over TCP will not over QUIC; the other way round it may."""
+    policy = Policy(())
+    policy.refuse("tcp", "example.org")
+    assert not policy.wants("tcp", "example.org", None)
+    assert not policy.wants("udp", "example.org", None)
 
 
 def test_who_accepted_is_remembered() -> None:
@@ -103,3 +113,16 @@ def test_refusals_over_tls(error: str | None, alert: str | None) -> None:
 def test_refusals_over_quic(code: int | None, alert: str | None) -> None:
     """A CRYPTO_ERROR carries the alert's number; other codes are no refusal of a certificate."""
     assert refusal_over_quic(code) == alert
+
+
+def test_a_race_with_quic() -> None:
+    """A host was raced if QUIC to it got ready after a moment; that is forgotten before memory is short."""
+    policy = Policy(())
+    before = time.monotonic() - 1
+    assert not policy.was_raced("example.org", before)
+    policy.quic_ready("Example.org")
+    assert policy.was_raced("EXAMPLE.org", before)
+    assert not policy.was_raced("example.org", time.monotonic())
+    for number in range(REMEMBERED):
+        policy.quic_ready(f"{number}.example")
+    assert not policy.was_raced("example.org", before)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from h3probe.events import Endpoint
+from h3probe.vantage import synthesis
+from h3probe.vantage.bulk import BYTES, MOST, PACKETS, WINDOW_NS, Bulk
+
+CLIENT, SERVER = Endpoint(bytes([10, 0, 0, 1]), 40000), Endpoint(bytes([10, 0, 0, 2]), 443)
+CLIENT6, SERVER6 = Endpoint(bytes(15) + b"\x01", 40000), Endpoint(bytes(15) + b"\x02", 443)
+PAYLOAD = bytes(20)
+TO, FRO = synthesis.udp(CLIENT, SERVER, PAYLOAD), synthesis.udp(SERVER, CLIENT, PAYLOAD)
+TO6 = synthesis.udp(CLIENT6, SERVER6, PAYLOAD)
+LONG = synthesis.udp(SERVER, CLIENT, b"\xe0handshake")
+SYN = synthesis.tcp(CLIENT, SERVER, synthesis.Segment(synthesis.SYN, 1, 0))
+FIN = synthesis.tcp(CLIENT, SERVER, synthesis.Segment(synthesis.FIN | synthesis.ACK, 1, 1))
+S = 1_000_000_000
+
+
+def flood(bulk: Bulk, *packets: bytes, count: int, at_ns: int = 0, gap_ns: int = 1000) -> list[int]:
+    """Packets by turns; the numbers of those that were not to be kept."""
+    kept = [bulk.keep(packets[number % len(packets)], 0, at_ns + number * gap_ns) for number in range(count)]
+    return [number for number, keep in enumerate(kept, 1) if not keep]
+
+
+@pytest.mark.parametrize("packets", [(TO, FRO), (TO6,)])
+def test_a_burst_makes_a_flow_bulk(packets: tuple[bytes, ...]) -> None:
+    """Both directions count together, over both families, and up to then everything is kept."""
+    bulk = Bulk()
+    assert flood(bulk, *packets, count=PACKETS - 1) == []
+    assert not bulk.changed
+    assert flood(bulk, *packets, count=1) == []
+    assert bulk.changed
+    assert bulk.flows == {(443, 40000)}
+
+
+def test_aggregates_count_by_their_size() -> None:
+    """Some megabytes in a few packets are bulk as well."""
+    bulk = Bulk()
+    flood(bulk, synthesis.udp(CLIENT, SERVER, bytes(60_000)), count=BYTES // 60_000 + 1)
+    assert bulk.flows == {(443, 40000)}
+
+
+def test_the_same_packets_over_a_longer_time_do_not() -> None:
+    """What comes slowly is read whole, however long it goes on."""
+    bulk = Bulk()
+    assert flood(bulk, TO, FRO, count=20 * PACKETS, gap_ns=WINDOW_NS // 100) == []
+    assert not bulk.changed
+    assert bulk.flows == frozenset()
+
+
+def test_many_small_flows_do_not() -> None:
+    """A thousand handshakes at once are a thousand flows, and none of them is left out."""
+    bulk = Bulk()
+    for port in range(10_000, 20_000):
+        assert flood(bulk, synthesis.udp(Endpoint(CLIENT.host, port), SERVER, PAYLOAD), count=20, gap_ns=0) == []
+    assert bulk.flows == frozenset()
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_what_came_before_the_filter_knew(told: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """A queue of packets is thinned out as the filter would have: samples, and whatever opens or ends something."""
+    bulk = Bulk()
+    flood(bulk, TO, count=PACKETS)
+    if told:
+        bulk.told(S)
+    assert len(flood(bulk, TO, FRO, count=640)) == 630
+    for each in (LONG, SYN, FIN):
+        assert flood(bulk, each, count=100) == []
+
+
+def test_what_the_filter_has_thinned_out_is_kept() -> None:
+    """What passes the filter later is a sample already."""
+    bulk = Bulk()
+    flood(bulk, TO, count=PACKETS)
+    bulk.told(S)
+    assert not bulk.changed
+    assert flood(bulk, TO, count=100, at_ns=S + 1) == []
+
+
+def test_it_calms_down() -> None:
+    """A flow of which little is kept in a second is read whole again; one that goes on is not."""
+    bulk = Bulk()
+    flood(bulk, TO, count=PACKETS)
+    bulk.told(1)
+    for now_ns in (S // 2, 2 * S):
+        bulk.calm_down(now_ns)
+    flood(bulk, TO, count=5, at_ns=2 * S)
+    bulk.calm_down(4 * S)
+    assert bulk.flows
+    assert not bulk.changed
+    bulk.calm_down(6 * S)
+    assert bulk.flows == frozenset()
+    assert bulk.changed
+
+
+def test_only_so_many_at_once() -> None:
+    """The filter stays short: more flows than that are read whole."""
+    bulk = Bulk()
+    for port in range(50_000, 50_000 + 2 * MOST):
+        flood(bulk, synthesis.udp(Endpoint(CLIENT.host, port), SERVER, PAYLOAD), count=PACKETS)
+    assert len(bulk.flows) == MOST
+
+
+@given(st.binary(max_size=80), st.integers(0, 40), st.integers(-(2**63), 2**63))
+def test_anything_may_come(packet: bytes, network: int, time_ns: int) -> None:
+    """Whatever the bytes and the clock are, it counts or leaves them."""
+    bulk = Bulk()
+    assert bulk.keep(packet, network, time_ns)
+    bulk.calm_down(time_ns)
+    assert not bulk.changed
