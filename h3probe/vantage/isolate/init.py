@@ -18,7 +18,6 @@ the kernel sees to that.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import json
 import os
@@ -28,18 +27,28 @@ import socket
 import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from h3probe.vantage.isolate.kernel import (
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_REC,
+    MS_SLAVE,
+    Failed,
+    die_with_parent,
+    drop_privileges,
+    enter_user_namespace,
+    keep_capabilities_over_exec,
+    mount,
+    set_value,
+    step,
+    unmount,
+)
+from h3probe.vantage.isolate.programs import contents, execute, execute_command, finish, fork, start
 
-# linux/prctl.h, linux/mount.h, linux/capability.h
-_PR_SET_PDEATHSIG = 1
-_PR_CAP_AMBIENT = 47
-_PR_CAP_AMBIENT_RAISE, _PR_CAP_AMBIENT_CLEAR_ALL = 2, 4
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
-_MNT_DETACH = 2
-_CAPABILITY_VERSION_3 = 0x20080522
+# linux/if_ether.h, linux/netlink.h
 _ETH_P_ALL = 3
 _NETLINK_SOCK_DIAG = 4
 
@@ -57,22 +66,6 @@ _IGNORED = (
     signal.SIGTTOU,
 )
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Failed(Exception):  # noqa: N818 - it is a report of the set-up, and reads like one
-    """A step of the set-up that was not possible.
-
-    Attributes:
-        step: Its name.
-        number: The errno; 0 where a program failed.
-        said: What the program said.
-    """
-
-    def __init__(self, step: str, number: int, said: str = "") -> None:
-        super().__init__(step)
-        self.step, self.number, self.said = step, number, said
-
 
 def main() -> None:
     """Run as `python -I -S -c … DESCRIPTOR`; the process that is started becomes the parent of process 1."""
@@ -82,9 +75,9 @@ def main() -> None:
     for number in _IGNORED:  # the terminal's are for the command
         signal.signal(number, signal.SIG_IGN)
     try:
-        _enter_user_namespace(plan)
-        _step("pid namespace", lambda: os.unshare(os.CLONE_NEWPID))
-        _die_with_parent()
+        enter_user_namespace(plan)
+        step("pid namespace", lambda: os.unshare(os.CLONE_NEWPID))
+        die_with_parent()
         if os.getppid() != plan["parent"]:
             os._exit(0)
         pid = os.fork()
@@ -101,7 +94,7 @@ def main() -> None:
 def _be_process_1(control: socket.socket, plan: dict[str, Any], ignored: list[signal.Signals]) -> NoReturn:
     status = 1
     try:
-        _die_with_parent()
+        die_with_parent()
         Init(control, plan, ignored).run()
         status = 0
     except Failed as failure:
@@ -154,35 +147,35 @@ class Init:
 
     def _set_up(self) -> list[int]:
         plan = self._plan
-        _step("mount namespace", lambda: os.unshare(os.CLONE_NEWNS))
-        _step("mount namespace", lambda: _mount("none", "/", None, _MS_REC | _MS_SLAVE))
-        _keep_capabilities_over_exec()
+        step("mount namespace", lambda: os.unshare(os.CLONE_NEWNS))
+        step("mount namespace", lambda: mount("none", "/", None, MS_REC | MS_SLAVE))
+        keep_capabilities_over_exec()
         uplink_may_start = self._start_uplink()
-        _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
+        step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
         self._client = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
         diagnostics = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
         if plan["middle"]:
-            _step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
+            step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
         middle = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         user = os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         staging = plan["staging"]
-        _step("mount", lambda: _mount("tmpfs", staging, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755"))
+        step("mount", lambda: mount("tmpfs", staging, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755"))
         os.close(os.open(f"{staging}/net", os.O_CREAT, 0o444))
         # Not at its place in /proc: there an uplink that has given up most capabilities may not open it.
-        _step("mount", lambda: _mount("/proc/self/ns/net", f"{staging}/net", None, _MS_BIND))
+        step("mount", lambda: mount("/proc/self/ns/net", f"{staging}/net", None, MS_BIND))
         for path, value in plan["middle_settings"]:
-            _set(path, value)
+            set_value(path, value)
         os.close(uplink_may_start)
-        rules = [_start(plan["nft"], plan["client_rules"], self._in_client)]
+        rules = [start(plan["nft"], plan["client_rules"], self._in_client)]
         if plan["middle"]:
-            rules.append(_start(plan["nft"], plan["middle_rules"]))
+            rules.append(start(plan["nft"], plan["middle_rules"]))
         settings = plan["client_settings"]
-        _finish("links", _start(plan["ip"], plan["client_links"], lambda: self._in_client(settings)))
+        finish("links", start(plan["ip"], plan["client_links"], lambda: self._in_client(settings)))
         for each in rules:
-            _finish("rules", each)
+            finish("rules", each)
         self._wait_for_uplink()
-        _finish("links", _start(plan["ip"], plan["uplink_links"]))
+        finish("links", start(plan["ip"], plan["uplink_links"]))
         self._shape()
         self._replace_files()
         self._renew_proc()
@@ -191,7 +184,7 @@ class Init:
     def _in_client(self, settings: list[tuple[str, str]] | None = None) -> None:
         os.setns(self._client, os.CLONE_NEWNET)
         for path, value in settings or ():
-            _set(path, value)
+            set_value(path, value)
 
     def _start_uplink(self) -> int:
         """Fork it while this process is still in the host's network, where it must be and nobody gets back to.
@@ -211,7 +204,7 @@ class Init:
             os.dup2(saying, 2)
             os.read(held, 1)
 
-        self._uplink = _fork(lambda: _execute(self._plan["uplink"], prepare))
+        self._uplink = fork(lambda: execute(self._plan["uplink"], prepare))
         os.close(held)
         os.close(saying)
         return may_start
@@ -246,7 +239,7 @@ class Init:
     def _shape(self) -> None:
         for number, script in enumerate(self._plan["shaping"]):
             try:
-                _finish("shaping", _start(self._plan["tc"], script))
+                finish("shaping", start(self._plan["tc"], script))
             except Failed:
                 continue
             self._shaped = number
@@ -258,15 +251,15 @@ class Init:
             source = f"{staging}/{number}"
             with open(source, "w", errors="surrogateescape") as file:  # noqa: PTH123 - as above
                 file.write(text)
-            _step("mount", partial(_mount, source, path, None, _MS_BIND))
-        _libc.umount2(staging.encode(), _MNT_DETACH)
+            step("mount", partial(mount, source, path, None, MS_BIND))
+        unmount(staging)
 
     @staticmethod
     def _renew_proc() -> None:
         # A container has covered parts of its /proc, and a user namespace may not uncover them. The old one, which then
         # stays, shows the host's processes and their numbers.
         with contextlib.suppress(OSError):
-            _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+            mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
     def _serve(self) -> bool:
         message, descriptors, _, _ = socket.recv_fds(self._control, _MAX_MESSAGE, 4)
@@ -275,9 +268,9 @@ class Init:
         order = json.loads(message)
         if "run" in order:  # an environment may be larger than a message: it is in a file
             source, *streams = descriptors
-            self._run(order["run"], json.loads(_contents(source, os.fstat(source).st_size)), streams)
+            self._run(order["run"], json.loads(contents(source, os.fstat(source).st_size)), streams)
         elif "ports" in order:
-            _, said = _start(self._plan["nft"], order["ports"], lambda: self._in_client(order["settings"]))
+            _, said = start(self._plan["nft"], order["ports"], lambda: self._in_client(order["settings"]))
             os.close(said)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -293,15 +286,15 @@ class Init:
                     os.dup2(stream, target)
                 for number in {*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ} - set(self._ignored):
                     signal.signal(number, signal.SIG_DFL)
-                _drop_privileges(order)
+                drop_privileges(order)
                 _tell(self._control, {"command": place})
                 arguments = [os.fsencode(each) for each in order["argv"]]
                 environment = {os.fsencode(name): os.fsencode(value) for name, value in order["env"].items()}
-                _execute_command(arguments, environment)
+                execute_command(arguments, environment)
             except OSError as error:
                 os.write(failure, str(error.errno).encode())
 
-        self._commands[_fork(run)] = place
+        self._commands[fork(run)] = place
         os.close(failure)
         number = os.read(failed, 16)
         os.close(failed)
@@ -320,140 +313,6 @@ class Init:
                 _tell(self._control, {"exited": place, "status": os.waitstatus_to_exitcode(status)})
             elif pid == self._uplink:
                 _tell(self._control, {"uplink_ended": self._last_said()})
-
-
-def _enter_user_namespace(plan: dict[str, Any]) -> None:
-    if not plan["user_namespace"]:
-        return
-    uid, gid = os.geteuid(), os.getegid()
-    _step("user namespace", lambda: os.unshare(os.CLONE_NEWUSER))
-    # Without this an ordinary user may not map a group: one could be left that a file's permissions shut out.
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        _step("user map", partial(_write, f"/proc/self/{name}", text))
-
-
-def _drop_privileges(order: dict[str, Any]) -> None:
-    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    _set_inheritable(0)
-    if order["user"] is not None:
-        uid, gid, groups = order["user"]
-        os.setgroups(groups)
-        os.setresgid(gid, gid, gid)
-        os.setresuid(uid, uid, uid)
-
-
-def _keep_capabilities_over_exec() -> None:
-    """Let the programs of the set-up have this process's capabilities, although the user is not 0 (capabilities(7))."""
-    if os.geteuid() == 0:
-        return
-    _set_inheritable((1 << 64) - 1)
-    for capability in range(64):
-        if _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0) < 0:
-            break
-
-
-def _set_inheritable(mask: int) -> None:
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the upper halves of them
-    _libc.capget(header, sets)
-    sets[2], sets[5] = sets[1] & mask, sets[4] & (mask >> 32)
-    _libc.capset(header, sets)
-
-
-def _die_with_parent() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def _step(name: str, action: Callable[[], object]) -> None:
-    try:
-        action()
-    except OSError as error:
-        raise Failed(name, error.errno or 0) from error
-
-
-def _mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    texts = [None if text is None else text.encode() for text in (source, target, kind, data)]
-    if _libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]) < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), target)
-
-
-def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
-
-
-def _set(path: str, value: str) -> None:
-    try:
-        _write(path, value)
-    except FileNotFoundError:  # a kernel without IPv6
-        return
-    except OSError as error:
-        raise Failed(path, error.errno or 0) from error
-
-
-def _fork(run: Callable[[], None]) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            run()
-        finally:
-            os._exit(127)
-    return pid
-
-
-def _execute(argv: list[str], prepare: Callable[[], None]) -> None:
-    prepare()
-    os.execv(argv[0], argv)  # noqa: S606 - programs of the set-up, by their whole paths
-
-
-def _execute_command(arguments: list[bytes], environment: dict[bytes, bytes]) -> None:
-    """Do as `os.execvpe`, which imports modules: another user may not be able to read this Python."""
-    name = arguments[0]
-    path = environment.get(b"PATH", os.defpath.encode())
-    failure: OSError = FileNotFoundError(errno.ENOENT, "")
-    for folder in [b""] if b"/" in name else path.split(b":"):
-        try:
-            os.execve(os.path.join(folder, name), arguments, environment)  # noqa: S606, PTH118 - the command to be watched
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:  # one that is there and cannot be run counts more than one that is not there
-            failure = error
-    raise failure
-
-
-def _start(argv: list[str], script: str, prepare: Callable[[], None] | None = None) -> tuple[int, int]:
-    """Start a program that reads a script from its standard input; give its number, and where it writes."""
-    source, said = os.memfd_create("script"), os.memfd_create("said")
-    os.write(source, script.encode())
-    os.lseek(source, 0, os.SEEK_SET)
-
-    def connect() -> None:
-        if prepare is not None:
-            prepare()
-        os.dup2(source, 0)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
-
-    pid = _fork(lambda: _execute(argv, connect))
-    os.close(source)
-    return pid, said
-
-
-def _finish(step: str, started: tuple[int, int]) -> None:
-    pid, said = started
-    _, status = os.waitpid(pid, 0)
-    text = _contents(said)
-    os.close(said)
-    if status:
-        raise Failed(step, 0, text)
-
-
-def _contents(descriptor: int, size: int = 4096) -> str:
-    return os.pread(descriptor, size, 0).decode(errors="replace").strip()
 
 
 def _tell(control: socket.socket, message: dict[str, object]) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import select
 import shutil
-import signal
 import socket
 import struct
 import subprocess
@@ -23,11 +22,11 @@ from h3probe.vantage.isolate import enter, scripts
 from h3probe.vantage.isolate.host_ports import listening
 from h3probe.vantage.isolate.obstacles import IsolateError, explain
 from h3probe.vantage.isolate.plan import make_plan, reserved
+from h3probe.vantage.isolate.remote_process import RemoteProcess, order_file, standard_streams
 from h3probe.vantage.isolate.spec import IPV6_MINIMUM_MTU, IsolateSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from io import FileIO
     from types import TracebackType
 
 _PACKAGE_ROOT = Path(__file__).parents[3]
@@ -163,8 +162,8 @@ class Isolation:
         self._processes.append(process)
         order = json.dumps({"argv": list(argv), "env": env, "user": user})
         with ExitStack() as stack:
-            streams = _streams(stack, 1 if stdout is None else stdout)
-            descriptors = [stack.enter_context(_file(order)).fileno(), *streams]
+            streams = standard_streams(stack, 1 if stdout is None else stdout)
+            descriptors = [stack.enter_context(order_file(order)).fileno(), *streams]
             socket.send_fds(self._control, [json.dumps({"run": place}).encode()], descriptors)
         number = process.wait_until_executed()
         if number:
@@ -256,86 +255,6 @@ class Isolation:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-class RemoteProcess:
-    """A command that process 1 of the isolation has started, with as much of `Popen` as `Running` uses."""
-
-    def __init__(self, isolation: Isolation) -> None:
-        self._isolation = isolation
-        self._descriptor = -1
-        self._executed: int | None = None
-        self.pid = 0
-        self.returncode: int | None = None
-
-    def take(self, kind: str, message: dict[str, Any], sender: int) -> None:
-        """Take in a report about it; the number of its sender is the kernel's word, in this process's terms."""
-        if kind == "command":
-            self.pid = sender
-            with contextlib.suppress(OSError):
-                self._descriptor = os.pidfd_open(sender)
-        elif kind == "executed":
-            self._executed = message["errno"]
-        else:
-            self.returncode = message["status"]
-
-    def lost(self) -> None:
-        """The isolation is over, and everything in it killed."""
-        if self.returncode is None:
-            self.returncode = -signal.SIGKILL
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def wait_until_executed(self) -> int:
-        """Wait until it runs; 0, or the errno of why it does not."""
-        while self._executed is None and self.returncode is None:
-            self._isolation.receive_waiting(_READY_PATIENCE_S)
-        return self._executed or 0
-
-    def poll(self) -> int | None:
-        """As `Popen.poll`."""
-        if self.returncode is None:
-            self._isolation.receive_waiting()
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        """As `Popen.wait`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while self.returncode is None:
-            left = _READY_PATIENCE_S if deadline is None else deadline - time.monotonic()
-            if left <= 0:
-                raise subprocess.TimeoutExpired([], timeout or 0.0)
-            self._isolation.receive_waiting(left)
-        return self.returncode
-
-    def send_signal(self, sig: int) -> None:
-        """As `Popen.send_signal`; it reaches no other process that got the number later."""
-        if self._descriptor >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._descriptor, sig)
-
-    def kill(self) -> None:
-        """As `Popen.kill`."""
-        self.send_signal(signal.SIGKILL)
-
-
-def _file(text: str) -> FileIO:
-    file = os.fdopen(os.memfd_create("order"), "w+b", buffering=0)
-    file.write(text.encode())
-    return file
-
-
-def _streams(stack: ExitStack, stdout: int) -> list[int]:
-    """Give the three standard streams; one that is closed here is nowhere inside."""
-    streams = [0, stdout, 2]
-    for place, descriptor in enumerate(streams):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            streams[place] = nowhere = os.open(os.devnull, os.O_RDWR)
-            stack.callback(os.close, nowhere)
-    return streams
 
 
 def _in_force(asked: IsolateSpec, shaped: list[IsolateSpec], number: int) -> IsolateSpec:

@@ -1,65 +1,38 @@
 from __future__ import annotations
 
-import os
+import json
+import socket
+import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 if sys.platform != "linux":
     pytest.skip("what only Linux has", allow_module_level=True)
 
-from h3probe.vantage.isolate import init
+import h3probe
+from h3probe.vantage.isolate.isolation import _BOOT
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.mark.parametrize(
-    ("made", "name", "error"),
-    [
-        ({"b/tool": 0o755}, b"tool", None),
-        ({"a/tool": 0o644, "b/tool": 0o755}, b"tool", None),
-        ({"a/tool": 0o644}, b"tool", PermissionError),
-        ({}, b"tool", FileNotFoundError),
-        ({"a/tool": 0o755}, b"./tool", FileNotFoundError),
-    ],
-    ids=str,
-)
-def test_a_command_is_looked_for_as_a_shell_does(
-    tmp_path: Path, made: dict[str, int], name: bytes, error: type[OSError] | None
-) -> None:
-    """In the folders of its own PATH, in order; one that cannot be run counts more than one that is not there."""
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-    for path, mode in made.items():
-        (tmp_path / path).write_text("#!/bin/sh\nexit 42\n")
-        (tmp_path / path).chmod(mode)
-    path_variable = os.fsencode(f"{tmp_path}/a:{tmp_path}/missing:{tmp_path}/b")
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            init._execute_command([name], {b"PATH": path_variable})
-        except OSError as failure:
-            status = 2 if type(failure) is error else 3
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == (42 if error is None else 2)
+ROOT = str(Path(h3probe.__file__).parents[1])
 
 
-def test_a_program_of_the_setup_reads_its_script() -> None:
-    """A script of any size comes in on standard input, and what is said in the error of a step that fails."""
-    size = 1 << 20
-    init._finish("links", init._start(["/usr/bin/env", "grep", "-q", "end"], "x\n" * size + "end\n"))
-    with pytest.raises(init.Failed) as caught:
-        init._finish("links", init._start(["/bin/sh"], "echo something is wrong >&2; exit 1\n"))
-    assert (caught.value.step, caught.value.number, caught.value.said) == ("links", 0, "something is wrong")
+def test_it_ends_when_whoever_started_it_is_gone() -> None:
+    """A parent that is another process than the plan says has ended meanwhile: nothing is set up, nothing said."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    argv = [sys.executable, "-I", "-S", "-c", _BOOT, ROOT, str(theirs.fileno())]
+    with ours, subprocess.Popen(argv, pass_fds=[theirs.fileno()]) as process:
+        theirs.close()
+        ours.send(json.dumps({"parent": 1, "user_namespace": False}).encode())
+        said = ours.recv(4096)
+        process.wait(10)
+    # Without root the namespace of processes is refused before, and that is said.
+    assert said == b"" or json.loads(said)["failed"] == "pid namespace"
 
 
-def test_a_step_that_fails_has_its_name_and_number() -> None:
-    """What the kernel says is kept for `obstacles.explain`."""
-    with pytest.raises(init.Failed) as caught:
-        init._step("mount", lambda: init._mount("nothing", "/no/such/place", "tmpfs", 0))
-    assert caught.value.step == "mount"
-    assert caught.value.number > 0
+def test_it_imports_little() -> None:
+    """Its start is the command's delay: none of what is slow to import is."""
+    code = f"import sys; sys.path.insert(0, {ROOT!r}); import h3probe.vantage.isolate.init; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert not modules & {"asyncio", "dataclasses", "inspect", "pathlib", "subprocess", "tempfile", "h3probe.errors"}
