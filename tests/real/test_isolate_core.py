@@ -161,6 +161,18 @@ def test_a_server_on_the_hosts_loopback_is_reached_as_localhost(
     assert inside.told["uplink"] == ("slirp4netns" if "hidden" in options else "pasta")
 
 
+@pytest.mark.parametrize("spec", [{}, {"mtu": 1400}], ids=["direct", "middle"])
+def test_a_host_without_routes(parts: RealParts, tmp_path: Path, spec: dict[str, Any]) -> None:
+    """A host that is connected to nothing still has its own servers."""
+    with Lab(parts, tmp_path / "lab", "isolate-alone") as lab:
+        (tmp_path / "lab").chmod(0o777)
+        tmp_path.chmod(0o755)
+        lab.start_nginx()
+        for version in ("2", "3"):
+            inside = World(lab).isolate(http(version, "-4"), spec)
+            assert inside.stdout[0].startswith(f"{version} 200"), inside
+
+
 @pytest.mark.parametrize("family", ["-4", "-6"])
 @pytest.mark.parametrize("spec", [{}, {"mtu": 1400}], ids=["direct", "middle"])
 @pytest.mark.parametrize("version", ["2", "3"])

@@ -65,13 +65,11 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-def default_routes(folder: Path = Path("/proc/self/net")) -> tuple[bool, bool]:
-    """Give whether the host has a default route for IPv4, and for IPv6."""
-    # iface, destination, gateway, flags, …, mask; and destination, its length, …, flags, iface
-    four = any(fields[1] == fields[7] == "0" * 8 for fields in map(str.split, _lines(folder / "route")))
+def has_ipv6_route(folder: Path = Path("/proc/self/net")) -> bool:
+    """Say whether the host has a default route for IPv6; the kernel's own refusal of everything is none."""
     try:
-        six_lines = (folder / "ipv6_route").read_text().splitlines()
+        rows = [line.split() for line in (folder / "ipv6_route").read_text().splitlines()]
     except OSError:
-        six_lines = []
-    six = any(fields[0] == "0" * 32 and fields[1] == "00" and fields[9] != "lo" for fields in map(str.split, six_lines))
-    return four, six
+        return False
+    # destination, its length, …, flags, interface
+    return any(row[0] == "0" * 32 and row[1] == "00" and row[9] != "lo" for row in rows)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from h3probe.vantage.isolate import scripts
 from h3probe.vantage.isolate.addresses import CLIENT_INTERFACE, TAP, Addresses
-from h3probe.vantage.isolate.host_ports import default_routes, listening
+from h3probe.vantage.isolate.host_ports import has_ipv6_route, listening
 from h3probe.vantage.isolate.obstacles import IsolateError, check_platform, check_tools, check_tun, no_uplink
 from h3probe.vantage.isolate.resolver import replacements
 from h3probe.vantage.isolate.spec import IPV6_MINIMUM_MTU, IsolateSpec
@@ -61,8 +61,7 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
     if uplink is None:
         raise no_uplink(instead)
     check_tun()
-    ipv4, ipv6 = default_routes()
-    ipv6 = ipv6 and spec.ipv6 and uplink.ipv6 and (spec.mtu is None or spec.mtu >= IPV6_MINIMUM_MTU)
+    ipv6 = has_ipv6_route() and spec.ipv6 and uplink.ipv6 and (spec.mtu is None or spec.mtu >= IPV6_MINIMUM_MTU)
     root = os.geteuid() == 0
     middle = intercept or spec.needs_middle
     addresses = uplink.addresses if middle else uplink.addresses.without_middle()
@@ -79,7 +78,7 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
         "ip": [tools["ip"], "-batch", "-"],
         "nft": [tools["nft"], "-f", "-"],
         "tc": [find_tool("tc") or "/sbin/tc", "-batch", "-"],
-        "uplink": uplink.argv(f"{staging}/net", interface, ipv4=ipv4, ipv6=ipv6, root=root),
+        "uplink": uplink.argv(f"{staging}/net", interface, ipv6=ipv6, root=root),
         "tap": interface,
         "routes": [_IPV4, _IPV6] if ipv6 else [_IPV4],
         "middle": middle,

@@ -43,23 +43,22 @@ class Uplink:
     ipv6: bool
     icmp_errors: bool
 
-    def argv(self, netns: str, interface: str, *, ipv4: bool, ipv6: bool, root: bool) -> list[str]:
+    def argv(self, netns: str, interface: str, *, ipv6: bool, root: bool) -> list[str]:
         """Give its command line.
 
         Args:
             netns: A path of the namespace it connects.
             interface: The name of its end there.
-            ipv4: Whether the host has a default route for IPv4.
             ipv6: Whether IPv6 is wanted, and the host has a default route for it.
             root: Whether it runs as root, outside of a user namespace.
         """
         if self.name == "pasta":
-            return self._pasta(netns, interface, ipv4=ipv4, ipv6=ipv6, root=root)
+            return self._pasta(netns, interface, ipv6=ipv6, root=root)
         network = self.addresses.tap.rpartition(".")[0] + f".0/{self.addresses.tap_prefix}"
         options = ["--configure", f"--mtu={UPLINK_MTU}", f"--cidr={network}", "--netns-type=path"]
         return [self.program, *options, netns, interface]
 
-    def _pasta(self, netns: str, interface: str, *, ipv4: bool, ipv6: bool, root: bool) -> list[str]:
+    def _pasta(self, netns: str, interface: str, *, ipv6: bool, root: bool) -> list[str]:
         at = self.addresses
         # The gateway's address stands for the host's loopback in every version that has a gateway; newer ones get by
         # without (a host without routes), and have an option.
@@ -71,7 +70,7 @@ class Uplink:
         if ipv6:
             options += ["-a", at.tap6, "-g", at.host6]
             options += ["--map-host-loopback", at.host6] if newer else []
-        elif ipv4:
+        else:
             options.append("--ipv4-only")
         options += ["--no-dhcp", "--no-dhcpv6", "--no-ra", "--no-ndp"] if not ipv6 else ["--no-dhcp", "--no-dhcpv6"]
         # Nobody outside connects to the command, and it finds the host's ports by address.

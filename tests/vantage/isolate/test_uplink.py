@@ -11,7 +11,7 @@ from h3probe.vantage.isolate.uplink import Uplink, find_uplink, pasta_date, slir
 if TYPE_CHECKING:
     from pathlib import Path
 
-FAMILIES = {"ipv4": True, "ipv6": True, "root": False}
+FAMILIES = {"ipv6": True, "root": False}
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_an_old_pasta_has_the_gateway_for_the_hosts_loopback() -> None:
 
 def test_without_ipv6_pasta_is_told_so() -> None:
     """IPv6 of the host is not passed on unasked."""
-    argv = pasta_of("pasta 2026_01_01.x").argv("/n", "eth0", ipv4=True, ipv6=False, root=False)
+    argv = pasta_of("pasta 2026_01_01.x").argv("/n", "eth0", ipv6=False, root=False)
     assert "--ipv4-only" in argv
     assert PASTA.tap6 not in argv
 
 
 def test_root_stays_root_and_nobody_connects() -> None:
     """As root pasta stays root, since nobody else may enter; and it forwards no port into the namespace."""
-    argv = pasta_of("pasta 2026_01_01.x").argv("/n", "eth0", ipv4=True, ipv6=False, root=True)
+    argv = pasta_of("pasta 2026_01_01.x").argv("/n", "eth0", ipv6=False, root=True)
     assert argv[argv.index("--runas") + 1] == "0"
     assert [argv[argv.index(option) + 1] for option in ("-t", "-u", "-T", "-U")] == ["none"] * 4
     assert argv[argv.index("--netns") + 1] == "/n"
