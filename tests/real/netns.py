@@ -120,6 +120,9 @@ def give_routes(netns: Netns) -> None:
     """Give a namespace default routes, as a host has them, which lead nowhere."""
     for line in (
         "link add wan type veth peer name far",
+        # Addresses that come up a second later would make the host's state another one.
+        "link set wan addrgenmode none",
+        "link set far addrgenmode none",
         "link set far up",
         "addr add 192.0.2.2/24 dev wan",
         "addr add 2001:db8::2/64 dev wan nodad",

@@ -1,11 +1,20 @@
 """`h3probe watch --isolate` by an ordinary user, around real clients, against nginx on the host's loopback."""
 
+import os
+import signal
+import subprocess
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from .netns import environment
 from .parts import ADVERTISED, RealParts, curl, java
-from .watching import Scenario, SideBySide, Watched
+from .test_isolate_core import World, namespaces, processes, world
+from .watching import H3PROBE, Scenario, SideBySide, Watched
+
+__all__ = ["world"]
 
 URL = f"https://localhost:{ADVERTISED}/"
 NOISE = java(URL, "client", "ALT_SVC", 1000, pause_ms=20)
@@ -159,3 +168,42 @@ def test_nothing_asked_for(watched: SideBySide) -> None:
     seen = watched["isolated-silent"]
     assert seen.exit == 7
     assert sentence(seen).startswith("It asked for nothing")
+
+
+@pytest.mark.parametrize("end", ["exit", "interrupt", "kill"])
+def test_nothing_is_left(world: World, end: str) -> None:
+    """With everything that `watch` can start, nothing outlives it, however it ends."""
+    before, elsewhere = world.state(), namespaces()
+    options = ["--block-udp", "--no-https-rr", "--intercept", "--server-ca", "ca.pem"]
+    watch = [*H3PROBE, "watch", "--isolate", *options, "--", "sh", "-c", "echo up; sleep 60 & sleep 60"]
+    argv = world.lab.parts.as_user(["env", "--default-signal", world.mark, "PYTHONDONTWRITEBYTECODE=1", *watch])
+    with subprocess.Popen(
+        world.lab.netns.command(argv),
+        cwd=world.lab.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    ) as watching:
+        assert watching.stdout is not None
+        while watching.stdout.readline() != "up\n":
+            assert watching.poll() is None
+        # h3probe, the isolation's first two, the uplink, the DNS filter, mitmdump, and the command's shell
+        assert len(processes(world.mark)) >= 7
+        if end == "exit":
+            (shell,) = [pid for pid in processes(world.mark) if _is_the_command(pid)]
+            os.kill(shell, signal.SIGKILL)
+        else:
+            (os.kill if end == "kill" else os.killpg)(watching.pid, signal.SIGKILL if end == "kill" else signal.SIGINT)
+        watching.communicate(timeout=20)
+        assert watching.returncode == {"exit": 137, "interrupt": 130, "kill": -9}[end]
+    deadline = time.monotonic() + 10.0
+    while (world.state() != before or namespaces() - elsewhere) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert world.state() == before
+
+
+def _is_the_command(pid: int) -> bool:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sh\0-c\0echo up")
