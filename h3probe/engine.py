@@ -46,6 +46,7 @@ SILENT_BEHIND_PROXY = (
     "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection. This is what HTTP_3_URI_ONLY with a "
     "proxy looks like: JDK 26 fails such a request at once, with UnsupportedProtocolVersionException."
 )
+UNSEEN_BEHIND_PROXY = "Nothing came to the proxy; what went past it, if anything, is not seen without sniffing."
 # How often, in the capture's time, a live run looks for stories that are over.
 CONCLUDE_NS = 5 * NS
 
@@ -332,13 +333,21 @@ class Engine:
         """Say so of an origin that was asked for by name, or of a command behind the proxy, when nothing was sent."""
         told = [story for story in stories if deserves_verdict(story)]
         if self.behind_proxy is not None and not told:
-            return [self._silence(None, self.behind_proxy, SILENT_BEHIND_PROXY, 1)]
+            if self._anything_sent():
+                return []
+            sentence = SILENT_BEHIND_PROXY if self.vantage == "wire" else UNSEEN_BEHIND_PROXY
+            return [self._silence(None, self.behind_proxy, sentence, 1)]
         absent = [
             origin
             for origin in sorted(self.filters.origins or ())
             if not any(Filters(frozenset({origin})).story(story) for story in told)
         ]
         return [self._silence(o, "any", SILENT, n) for n, o in enumerate(absent, len(stories) + 1)]
+
+    def _anything_sent(self) -> bool:
+        """Whether the command sent anything at all, whatever the filters leave out and no verdict is about."""
+        wanted = self.filters.wanted
+        return any(wanted is None or wanted(c) for c in self._kept) or bool(self.tracker.proxy.facts.exchanges)
 
     def _silence(self, origin: str | None, client: str, sentence: str, number: int) -> VerdictRecord:
         clock = self.tracker.clock

@@ -267,6 +267,7 @@ class ConnectionEnded:
         received: Bytes to the client, likewise.
         seconds: Since the connection was accepted.
         closed_by: Who ended it first; `idle` for UDP, which just stops.
+        after_hello: Bytes from the client behind its ClientHello; None where there was none.
     """
 
     time_ns: int
@@ -279,6 +280,7 @@ class ConnectionEnded:
     received: int
     seconds: float
     closed_by: Literal["client", "server", "proxy", "idle"]
+    after_hello: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

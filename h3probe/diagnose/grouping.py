@@ -196,12 +196,9 @@ def _add_surroundings(stories: list[Story], connections: list[Connection], ident
         # Whose loopback it is cannot be told from packets: any of the hosts seen may be the one.
         hosts = quic_of_host if story.host == LOOPBACK else [story.host]
         pids = {c.process.pid for c in story.connections if c.process is not None}
-        story.host_quic = [
-            quic
-            for host in hosts
-            for quic in quic_of_host.get(host, [])
-            if not pids or quic.process is None or quic.process.pid in pids
-        ]
+        on_host = [quic for host in hosts for quic in quic_of_host.get(host, [])]
+        story.host_quic = [q for q in on_host if not pids or q.process is None or q.process.pid in pids]
+        story.others_quic = len(story.host_quic) < len(on_host)
         story.other_ports = _other_ports(story)
         known = {client.family: client for client in map(recognise, story.connections) if client is not None}
         story.software = next(iter(known.values())) if len(known) == 1 else None
@@ -215,14 +212,14 @@ def origin_of_url(origin: str) -> str:
 def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
     """Give a story what the proxy and DNS say about it."""
     # A connection may have been refused one tunnel before it got another: only the open one carried anything.
-    ends = {q.client for q in story.quic} | {t.client for t in story.tcp}
-    ends |= {connection.client for connection, tunnel in story.tunnels if tunnel.open}
     ids = {connection.id for connection in story.connections}
+    carriers = {q.id for q in story.quic} | {t.id for t in story.tcp}
+    carriers |= {connection.id for connection, tunnel in story.tunnels if tunnel.open}
     story.relayed = story.relayed or all(connection.client in facts.legs for connection in story.connections)
-    story.exchanges = [s.exchange for s in facts.exchanges if s.exchange.client in ends]
-    story.rejected = [r for r in facts.rejected if r.client in ends]
+    story.exchanges = [s.exchange for s in facts.exchanges if s.connection in carriers]
+    story.rejected = [r for connection, r in facts.rejected if connection in carriers]
     story.trouble = [t for connection, t in facts.trouble if connection in ids]
-    story.alt_svc = [a for a in facts.alt_svc if a.client in ends]
+    story.alt_svc = [s.seen for s in facts.alt_svc if s.connection in carriers]
     if story.origin is not None:
         story.binding = names.binding(story.origin.rpartition(":")[0])
 

@@ -77,6 +77,7 @@ class Story:
     one_sided: bool = False
     other_ports: list[int] = field(default_factory=list)
     host_quic: list[QuicConnection] = field(default_factory=list)
+    others_quic: bool = False
     proxied: bool = False
     vantage: Vantage = "wire"
     unowned: bool = False

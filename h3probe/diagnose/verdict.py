@@ -317,11 +317,15 @@ def _through_proxy(story: Story) -> str:
     opened = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open]
     if not opened:
         return _proxy_refused(*story.tunnels[-1])
-    tcp, tunnel = next((one for one in opened if one[0].ready is not None), opened[0])
+    worked = [one for one in opened if one[0].ready is not None or (one[0].reported and not one[0].failed)]
+    tcp, tunnel = (worked or opened)[0]
     if tcp.hello is not None and tcp.outcome(story.now_ns) in NO_CONNECTION:
         return f"No connection: TLS failed in the {tunnel.method} tunnel of the proxy {tcp.server}."
     if tunnel.method == "connect-udp":
         return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
+    if story.exchanges and story.versions is None:
+        error = clean(story.exchanges[0].error or "no response", 160)
+        return f"No response through the CONNECT tunnel of the proxy {tcp.server}: {error}."
     name = used_version(story, tcp) if tcp.hello is not None else "TCP"
     if any(q.hello is not None and f"{q.hello.sni}:{q.server.port}".lower() == story.origin for q in story.host_quic):
         return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC to it left directly, past the proxy."
@@ -339,7 +343,8 @@ def _through_proxy(story: Story) -> str:
 def _proxy_refused(tcp: TcpConnection, tunnel: Tunnel) -> str:
     if tunnel.status is None and (tcp.server_stream.bytes_seen or tcp.ended is None):
         return f"{tunnel.method} {tunnel.target} was asked of the proxy {tcp.server}; its answer is not in the capture."
+    who = f"the proxy behind {tcp.server}" if tunnel.by_upstream else f"the proxy {tcp.server}"
     if tunnel.status is None:
         return f"No connection: the proxy {tcp.server} did not answer {tunnel.method} {tunnel.target}."
     meaning = PROXY_ANSWERS.get(tunnel.status, "the proxy declined")
-    return f"No connection: the proxy {tcp.server} answered {tunnel.status} to {tunnel.method}: {meaning}."
+    return f"No connection: {who} answered {tunnel.status} to {tunnel.method}: {meaning}."

@@ -92,6 +92,8 @@ def http_over_tcp(connection: TcpConnection) -> str:
 
 def no_quic(story: Story) -> str:
     """What can be said of QUIC where none was seen."""
+    if story.vantage == "wire" and story.others_quic:
+        return "this client sent no QUIC packet"
     if story.vantage == "wire":
         return "no QUIC packet left this host"
     return f"whether QUIC left past the {story.vantage} is not seen without sniffing"

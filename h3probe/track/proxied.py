@@ -24,6 +24,7 @@ from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.quic import QuicConnection
 from h3probe.track.table import BoundedTable
+from h3probe.track.tcp import TcpConnection
 from h3probe.track.tls_progress import TlsProgress
 from h3probe.track.tunnel import Tunnel, Tunnels
 from h3probe.wire.tls import ClientHello
@@ -33,13 +34,15 @@ if TYPE_CHECKING:
 
     from h3probe.events import Endpoint, ProxyEvent
     from h3probe.track.quic_tracker import QuicTracker
-    from h3probe.track.tcp import TcpConnection
     from h3probe.track.tcp_tracker import TcpTracker
     from h3probe.track.timeline import Timeline
 
 Weight = Literal["start", "progress", "good", "bad"]
 
 LIMIT = 20_000
+# Bytes a client sends after its ClientHello to finish a handshake: a Finished record alone takes 45 (TLS 1.2) or 58; an
+# alert with a change_cipher_spec before it takes 30.
+LEAST_FINISHED = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,8 @@ class ProxyFacts:
 
     ready: ProxyReady | None = None
     exchanges: list[ExchangeSighting] = field(default_factory=list)
-    alt_svc: list[AltSvcSeen] = field(default_factory=list)
-    rejected: list[CaRejected] = field(default_factory=list)
+    alt_svc: list[AltSvcSighting] = field(default_factory=list)
+    rejected: list[tuple[str | None, CaRejected]] = field(default_factory=list)
     trouble: list[tuple[str | None, UpstreamTrouble]] = field(default_factory=list)
     died: ProxyDied | None = None
     legs: BoundedTable[Endpoint, bool] = field(default_factory=lambda: BoundedTable(LIMIT))
@@ -109,6 +112,7 @@ class ProxyTracker:
         self._quic = quic
         self._new_tunnel_id = new_tunnel_id
         self._connections: BoundedTable[str, TcpConnection] = BoundedTable(LIMIT)
+        self._quic_connections: BoundedTable[str, QuicConnection] = BoundedTable(LIMIT)
         self._tunnels: BoundedTable[str, tuple[TcpConnection, Tunnel]] = BoundedTable(LIMIT)
         self._new_exchanges: list[ExchangeSighting] = []
         self._new_alt_svc: list[AltSvcSighting] = []
@@ -223,6 +227,7 @@ class ProxyTracker:
             client_scid=event.scid,
         )
         connection = self._quic.accept(reported)
+        self._quic_connections.put(event.connection, connection)
         if connection.hello is None:
             connection.hello, connection.ja4 = _hello_of(event), clean(event.ja4, 64)
             self._timeline.say(
@@ -233,6 +238,8 @@ class ProxyTracker:
         connection = self._connections.get(event.connection)
         if connection is None:
             return
+        if event.after_hello is not None and event.after_hello < LEAST_FINISHED:
+            connection.failed = True
         if connection.first.frame is None:
             connection.client_stream.bytes_seen = event.sent
             connection.server_stream.bytes_seen = event.received
@@ -248,7 +255,7 @@ class ProxyTracker:
     def _exchange(self, event: Exchange) -> None:
         carrier: TcpConnection | QuicConnection | None
         if event.version == "HTTP/3":
-            carrier = self._quic.find(event.client, event.proxy)
+            carrier = self._quic_connections.get(event.connection) or self._quic.find(event.client, event.proxy)
             if carrier is not None:
                 carrier.exchanged = True
         else:
@@ -265,20 +272,26 @@ class ProxyTracker:
         text = f"{clean(event.version, 16)} {clean(event.method, 16)} {clean(event.url, 60)}: {status} after {took}"
         self._say(carrier, event.ended_ns, text, outgoing=False, weight="bad" if event.status is None else "good")
 
+    def _carrier(self, connection_id: str) -> TcpConnection | QuicConnection | None:
+        return self._connections.get(connection_id) or self._quic_connections.get(connection_id)
+
     def _rejected(self, event: CaRejected) -> None:
+        known = self._carrier(event.connection)
         if len(self.facts.rejected) < LIMIT:
-            self.facts.rejected.append(event)
-        known = self._connections.get(event.connection)
+            self.facts.rejected.append((known.id if known is not None else None, event))
         if known is not None:
+            if isinstance(known, TcpConnection):
+                known.failed = True
             why = clean(event.alert or "no alert", 40)
             text = f"the client does not take the certificate for {clean(event.host, 64)}: {why}"
             self._say(known, event.time_ns, text, outgoing=True, weight="bad")
 
     def _alt_svc(self, event: AltSvcSeen) -> None:
-        known = self._connections.get(event.connection)
-        self._new_alt_svc.append(AltSvcSighting(event, known.id if known is not None else None))
+        known = self._carrier(event.connection)
+        sighting = AltSvcSighting(event, known.id if known is not None else None)
+        self._new_alt_svc.append(sighting)
         if len(self.facts.alt_svc) < LIMIT:
-            self.facts.alt_svc.append(event)
+            self.facts.alt_svc.append(sighting)
         if known is not None:
             self._say(known, event.time_ns, f"alt-svc: {clean(', '.join(event.lines), 80)}", outgoing=False)
 

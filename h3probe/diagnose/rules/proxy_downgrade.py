@@ -26,7 +26,7 @@ ADVICE = (
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire once for a story whose tunnels opened, carried TLS, and had no QUIC beside them."""
-    if story.host_quic or story.quic:
+    if story.host_quic or story.quic or (story.exchanges and story.versions is None):
         return
     ready = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open and tcp.hello is not None and _carried(tcp)]
     used = [(tcp, tunnel) for tcp, tunnel in ready if tunnel.method == "CONNECT"]
@@ -36,6 +36,8 @@ def check(story: Story) -> Iterator[Finding]:
 
 def _carried(tcp: TcpConnection) -> bool:
     """Whether TLS in the tunnel got ready; where only the proxy's report shows it, whether the server answered."""
+    if tcp.reported and tcp.failed:
+        return False
     return tcp.server_stream.bytes_seen > 0 if tcp.reported else tcp.ready is not None
 
 

@@ -29,8 +29,8 @@ ADVICE_BY_STATUS = {
     504: "The proxy got no answer from the server: look from the proxy's own host.",
 }
 ADVICE_UDP = (
-    "This proxy does not speak connect-udp (RFC 9298), which is what could carry HTTP/3; the client goes on with "
-    "CONNECT, over which HTTP/2 is the most there can be."
+    "This proxy does not speak connect-udp (RFC 9298), which is what could carry HTTP/3; over CONNECT, "
+    "HTTP/2 is the most there can be."
 )
 
 

@@ -19,7 +19,8 @@ ADVICE = "Let the proxy pass Alt-Svc on, or have it name an address of its own u
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire when lines that the server sent are missing from what the client got."""
-    lost = [seen for seen in story.alt_svc if seen.lines and not seen.passed_on]
+    got = any(seen.passed_on for seen in story.alt_svc)
+    lost = [seen for seen in story.alt_svc if seen.lines and not seen.passed_on and not (seen.directly and got)]
     if not lost:
         return
     # What passed through here says more than a question of h3probe's own.

@@ -69,6 +69,7 @@ class ConnectionWatch:
         "_layers_hold",
         "_on_hello",
         "_relays",
+        "_sent_at_hello",
         "_server",
         "_skip",
         "_spoke_last",
@@ -106,6 +107,7 @@ class ConnectionWatch:
         self.hello: ClientHello | None = None
         self.sniffer: TlsHello | QuicHello | None = None
         self._connection = client
+        self._sent_at_hello: int | None = None
         # Requests come first there, and TLS only in a tunnel.
         explicit = isinstance(client.proxy_mode, RegularMode | UpstreamMode)
         self._has_heads = explicit and bounded
@@ -120,6 +122,11 @@ class ConnectionWatch:
         self._spoke_last = False  # the client
         if not explicit:
             self.sniffer = TlsHello() if client.transport_protocol == "tcp" else QuicHello()
+
+    @property
+    def after_hello(self) -> int | None:
+        """Bytes from the client since its ClientHello was complete."""
+        return None if self._sent_at_hello is None else self.sent - self._sent_at_hello
 
     def head_is_complete(self) -> None:
         """A request's head was read."""
@@ -216,7 +223,7 @@ class ConnectionWatch:
             return
         hello = self.sniffer.feed(data)
         if hello is not None:
-            self.hello = hello
+            self.hello, self._sent_at_hello = hello, self.sent
             self._on_hello(self, hello)
         if self.sniffer.over:
             self.sniffer = None
