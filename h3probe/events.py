@@ -323,6 +323,7 @@ class Exchange:
         ended_ns: When the response was over, or failed.
         error: Why there is no response, or no whole one.
         intercepted: Whether TLS was terminated to see it, which may change what a client does.
+        distrusted: Whether there is no response because the proxy does not believe the server's certificate.
     """
 
     time_ns: int
@@ -339,6 +340,7 @@ class Exchange:
     ended_ns: int
     error: str | None = None
     intercepted: bool = False
+    distrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +368,7 @@ class AltSvcSeen:
 
 @dataclass(frozen=True, slots=True)
 class CaRejected:
-    """A client refused the proxy's certificate; from its next connection on the host is passed through untouched.
+    """A client refused the proxy's certificate.
 
     Attributes:
         time_ns: When.
@@ -376,6 +378,7 @@ class CaRejected:
         transport: `tcp` for TLS, `udp` for QUIC.
         alert: The TLS alert's name (RFC 8446, 6.2); None when the client closed the connection without one, as soon as
             it had the certificate, and no client had accepted one of this host before.
+        let_alone: Whether the host is passed through untouched from the next connection on.
     """
 
     time_ns: int
@@ -384,6 +387,7 @@ class CaRejected:
     host: str
     transport: Transport
     alert: str | None
+    let_alone: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from h3probe.diagnose.words import (
     is_dns,
     is_h3,
     no_quic,
+    proxy_asked,
+    upstream_failure,
     used_version,
 )
 from h3probe.text import clean, count, seconds
@@ -35,11 +37,14 @@ NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
 INTERCEPTED = "TLS was intercepted to see this, which by itself keeps Chromium and Firefox from HTTP/3."
 
 
+IN_THE_CLEAR = "That is http://, in the clear; HTTP/3 needs https://."
+
+
 def deserves_verdict(story: Story) -> bool:
     """Whether a story is about HTTP at all, and the client's own."""
     if story.relayed:
         return False
-    if story.tunnels:
+    if story.tunnels or story.in_the_clear:
         return True
     if any(not is_dns(q) for q in story.quic):
         return True
@@ -66,8 +71,12 @@ def sentence(story: Story) -> str:
 def _verdict(story: Story) -> str:
     if story.tunnels:
         return _through_proxy(story)
+    if story.in_the_clear and story.versions:
+        return f"{_exchanged(story)} {IN_THE_CLEAR}"
     if story.versions:
         return _exchanged(story) + _then(story)
+    if story.exchanges:
+        return _no_response(story)
     quic = [q for q in story.quic if q.established and not q.mid_stream]
     tcp = [t for t in story.tcp if t.ready is not None]
     if story.crowded and story.tcp:
@@ -103,6 +112,19 @@ def _exchanged(story: Story) -> str:
         return f"{first} for all {len(exchanges)} requests{answered}, seen at the proxy{without}."
     rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
     return f"{first} for the first request, then {rest}, seen at the proxy{without}."
+
+
+def _no_response(story: Story) -> str:
+    """What became of exchanges of which none was answered."""
+    asked = "to the one request" if len(story.exchanges) == 1 else f"to any of {len(story.exchanges)} requests"
+    why = _error_of(story)
+    if story.unreached:
+        why = f"it could not connect to {clean(story.unreached[0].target, 300)} ({story.unreached[0].error})"
+    return f"No response {asked}, seen at the proxy: {why}."
+
+
+def _error_of(story: Story) -> str:
+    return clean(story.exchanges[0].error or "no reason known", 160).removesuffix(".")
 
 
 def _waits(story: Story) -> list[tuple[QuicConnection, float]]:
@@ -279,6 +301,11 @@ def _both(quic: QuicConnection, tcp: TcpConnection) -> str:
 
 
 def _nothing(story: Story) -> str:
+    if story.unreached:
+        leg = story.unreached[0]
+        return f"No connection: the proxy could not connect to {clean(leg.target, 300)} ({leg.error})."
+    if all(c.first.frame is None for c in story.connections):
+        return _passed_through(story)
     if story.quic and any(t.mid_stream for t in story.tcp):
         return f"{_clause(_why(story, story.quic[0]))}; a TCP connection from before the capture may carry requests."
     outcomes = {t.outcome(story.now_ns) for t in story.tcp}
@@ -294,6 +321,18 @@ def _nothing(story: Story) -> str:
     if outcomes <= NO_CONNECTION:
         return f"No connection: TCP ended before it was ready, and {none}."
     return "TCP only, and its start or its end is not in the capture: what it carried cannot be told."
+
+
+def _passed_through(story: Story) -> str:
+    """The verdict on connections to a reverse proxy, of which nothing is seen but its report, and no request."""
+    if len(story.rejected) >= len(story.connections):
+        return "No request: the client does not take the proxy's certificate."
+    through = [t for t in story.tcp if t.outcome(story.now_ns) not in NO_CONNECTION]
+    offered = ([_quic_name(story.quic[0])] if story.quic else []) + [http_over_tcp(t) for t in through[:1]]
+    if not offered:
+        return "No connection: TLS ended before it was ready, as far as the proxy saw."
+    names = " and ".join(offered)
+    return f"{names} was offered in TLS that passed the proxy untouched: what it carried is not seen there."
 
 
 def _no_quic(story: Story) -> str:
@@ -324,8 +363,7 @@ def _through_proxy(story: Story) -> str:
     if tunnel.method == "connect-udp":
         return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
     if story.exchanges and story.versions is None:
-        error = clean(story.exchanges[0].error or "no response", 160)
-        return f"No response through the CONNECT tunnel of the proxy {tcp.server}: {error}."
+        return f"No response through the CONNECT tunnel of the proxy {tcp.server}: {_error_of(story)}."
     name = used_version(story, tcp) if tcp.hello is not None else "TCP"
     if any(q.hello is not None and f"{q.hello.sni}:{q.server.port}".lower() == story.origin for q in story.host_quic):
         return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC to it left directly, past the proxy."
@@ -343,8 +381,10 @@ def _through_proxy(story: Story) -> str:
 def _proxy_refused(tcp: TcpConnection, tunnel: Tunnel) -> str:
     if tunnel.status is None and (tcp.server_stream.bytes_seen or tcp.ended is None):
         return f"{tunnel.method} {tunnel.target} was asked of the proxy {tcp.server}; its answer is not in the capture."
-    who = f"the proxy behind {tcp.server}" if tunnel.by_upstream else f"the proxy {tcp.server}"
+    who, failure = proxy_asked(tcp, tunnel), upstream_failure(tcp, tunnel)
+    if failure is not None:
+        return f"No connection: {failure}."
     if tunnel.status is None:
-        return f"No connection: the proxy {tcp.server} did not answer {tunnel.method} {tunnel.target}."
+        return f"No connection: {who} did not answer {tunnel.method} {tunnel.target}."
     meaning = PROXY_ANSWERS.get(tunnel.status, "the proxy declined")
     return f"No connection: {who} answered {tunnel.status} to {tunnel.method}: {meaning}."

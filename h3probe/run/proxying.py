@@ -38,6 +38,7 @@ def hand_over(
         return None
     if not spec.reverse:
         engine.behind_proxy = Path(plan.command[0]).name
+        engine.is_java = {"java": True, "native": False}.get(kind_of(plan.command))
     trust = None
     if spec.intercept is not None:
         with privileges.acting_as(user):

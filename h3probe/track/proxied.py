@@ -71,6 +71,25 @@ class AltSvcSighting:
     connection: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class FailedLeg:
+    """A connection that the proxy could not make; which port it tried from is not known.
+
+    Attributes:
+        target: `host:port`, as the proxy was told.
+        began_ns: When it was asked to, or a little before.
+        ended_ns: When it gave up.
+        error: Why.
+        connection: Id of the client's connection that it was for, None where it is not known.
+    """
+
+    target: str
+    began_ns: int
+    ended_ns: int
+    error: str
+    connection: str | None
+
+
 @dataclass(slots=True)
 class ProxyFacts:
     """What the proxy's reports say beside connections.
@@ -83,6 +102,7 @@ class ProxyFacts:
         trouble: What the proxy behind it did not do, with the id of the client's connection.
         died: Its end, when nobody had asked for it.
         legs: Its own ends of the connections that it made for clients.
+        failed_legs: Those that it could not make, over TCP.
     """
 
     ready: ProxyReady | None = None
@@ -92,6 +112,7 @@ class ProxyFacts:
     trouble: list[tuple[str | None, UpstreamTrouble]] = field(default_factory=list)
     died: ProxyDied | None = None
     legs: BoundedTable[Endpoint, bool] = field(default_factory=lambda: BoundedTable(LIMIT))
+    failed_legs: list[FailedLeg] = field(default_factory=list)
 
 
 class ProxyTracker:
@@ -112,6 +133,7 @@ class ProxyTracker:
         self._quic = quic
         self._new_tunnel_id = new_tunnel_id
         self._connections: BoundedTable[str, TcpConnection] = BoundedTable(LIMIT)
+        self._claimed: BoundedTable[str, bool] = BoundedTable(LIMIT)
         self._quic_connections: BoundedTable[str, QuicConnection] = BoundedTable(LIMIT)
         self._tunnels: BoundedTable[str, tuple[TcpConnection, Tunnel]] = BoundedTable(LIMIT)
         self._new_exchanges: list[ExchangeSighting] = []
@@ -151,8 +173,20 @@ class ProxyTracker:
         self.facts.died = event
 
     def _onward(self, event: OnwardConnection) -> None:
+        known = self._connections.get(event.connection)
         if event.local is not None:
             self.facts.legs.put(event.local, value=True)
+        elif event.transport == "tcp" and len(self.facts.failed_legs) < LIMIT:
+            began_ns = event.time_ns if known is None else _latest_request_ns(known)
+            about = None if known is None else known.id
+            leg = FailedLeg(event.target, began_ns, event.time_ns, clean(event.error or "no reason known", 160), about)
+            self.facts.failed_legs.append(leg)
+        if known is not None and known.tunnels is not None and known.tunnels.asked and self._has_upstream:
+            known.tunnels.asked[-1].upstream = clean(event.target, 300)
+
+    @property
+    def _has_upstream(self) -> bool:
+        return self.facts.ready is not None and self.facts.ready.mode == "upstream"
 
     def _plain_request(self, event: PlainRequest) -> None:
         connection = self._connection(event.connection, event.client, event.proxy, event.time_ns)
@@ -162,14 +196,23 @@ class ProxyTracker:
         known = self._connections.get(event.connection)
         if len(self.facts.trouble) < LIMIT:
             self.facts.trouble.append((known.id if known is not None else None, event))
+        asked = self._tunnels.get(event.tunnel) if event.tunnel is not None else None
+        if asked is not None:
+            tunnel = asked[1]
+            tunnel.upstream = clean(event.upstream, 300) or tunnel.upstream
+            tunnel.trouble = tunnel.trouble if event.kind == "slow" and tunnel.trouble is not None else event.kind
         if known is not None:
             self._say(known, event.time_ns, clean(event.text, 120), outgoing=False, weight="bad")
 
     def _connection(self, connection_id: str, client: Endpoint, proxy: Endpoint, time_ns: int) -> TcpConnection:
         known = self._connections.get(connection_id)
         if known is None:
-            known = self._tcp.find(client, proxy) or self._tcp.accept(client, proxy, Mark(None, time_ns))
+            found = self._tcp.find(client, proxy)
+            if found is not None and self._claimed.get(found.id) is not None:
+                self._tcp.replace(found)  # Another connection of the proxy's: the client's port is used anew.
+            known = self._tcp.accept(client, proxy, Mark(None, time_ns))
             self._connections.put(connection_id, known)
+            self._claimed.put(known.id, value=True)
         return known
 
     def _asked(self, event: TunnelAsked) -> None:
@@ -238,7 +281,7 @@ class ProxyTracker:
         connection = self._connections.get(event.connection)
         if connection is None:
             return
-        if event.after_hello is not None and event.after_hello < LEAST_FINISHED:
+        if connection.hello is not None and _went_no_further(event):
             connection.failed = True
         if connection.first.frame is None:
             connection.client_stream.bytes_seen = event.sent
@@ -306,6 +349,17 @@ class ProxyTracker:
     ) -> None:
         mark = Mark(None, time_ns)
         self._timeline.say(connection, mark, text, transport="proxy", outgoing=outgoing, weight=weight)
+
+
+def _latest_request_ns(connection: TcpConnection) -> int:
+    """When the proxy was last asked for something on a connection."""
+    asked = connection.tunnels.asked if connection.tunnels is not None else []
+    return asked[-1].asked.time_ns if asked else connection.first.time_ns
+
+
+def _went_no_further(event: ConnectionEnded) -> bool:
+    """Whether TLS cannot have got ready: nothing came back, or the client did not finish the handshake."""
+    return event.received == 0 or (event.after_hello is not None and event.after_hello < LEAST_FINISHED)
 
 
 def _offer(event: ClientHelloSeen) -> str:

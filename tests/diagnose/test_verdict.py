@@ -443,7 +443,7 @@ def test_the_version_at_the_proxy_is_the_verdicts() -> None:
     explained = network.explain()
     assert explained.sentence.startswith("HTTP/2, through a CONNECT tunnel of the proxy 127.0.0.1:8899")
     assert explained.verdict.versions == {"HTTP/2": 2}
-    assert "as HTTP/2:" in explained.the("proxy-downgrade").summary
+    assert "with HTTP/2:" in explained.the("proxy-downgrade").summary
 
 
 def test_without_exchanges_the_version_is_not_known() -> None:

@@ -53,7 +53,7 @@ def _finding(story: Story, used: list[tuple[TcpConnection, Tunnel]]) -> Finding:
     tcp, _ = used[0]
     count = "" if len(used) == 1 else f" ({len(used)} tunnels)"
     summary = (
-        f"Requests to {story.label} went through a CONNECT tunnel of the proxy {tcp.server}{count}, as "
+        f"{story.label} was reached through a CONNECT tunnel of the proxy {tcp.server}{count}, with "
         f"{used_version(story, tcp)}: a TCP tunnel cannot carry HTTP/3, and {no_quic(story)}."
     )
     wanted = _wanted(story)

@@ -28,8 +28,8 @@ def check(story: Story) -> Iterator[Finding]:
     value = f"“alt-svc: {clean(', '.join(first.lines), 200)}”"
     if first.directly:
         summary = (
-            f"Asked directly (HEAD /), {story.label} sends {value}; what it answered through the proxy had none. The "
-            "proxy took it out, unless the server answers others differently."
+            f"Asked directly for the same path (HEAD), {story.label} sends {value}; its answer through the proxy had "
+            "none. The proxy took it out, unless the server answers others differently."
         )
         evidence = [(Mark(None, first.time_ns), "the server's Alt-Svc, to h3probe's own request past the proxy")]
     else:

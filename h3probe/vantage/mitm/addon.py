@@ -15,7 +15,7 @@ from h3probe import __version__
 from h3probe.events import ProxyReady
 from h3probe.vantage.mitm.connections import Connections
 from h3probe.vantage.mitm.exchanges import Exchanges
-from h3probe.vantage.mitm.interception import Interception
+from h3probe.vantage.mitm.interception import Interception, Onlooker
 from h3probe.vantage.mitm.policy import Policy
 from h3probe.vantage.mitm.tunnels import Tunnels
 from h3probe.vantage.mitm.watch import endpoint
@@ -96,6 +96,5 @@ def make_addons(settings: Settings | None, reporter: Reporter) -> list[object]:
         Tunnels(connections, settings, policy),
         Exchanges(connections, settings),
     ]
-    if policy is not None:
-        addons.append(Interception(connections, policy))
+    addons.append(Onlooker(connections, Policy(None)) if policy is None else Interception(connections, policy))
     return addons

@@ -13,9 +13,9 @@ from mitmproxy.proxy.mode_specs import ReverseMode
 
 from h3probe.events import AltSvcSeen, Exchange, PlainRequest, UpstreamTrouble
 from h3probe.vantage.mitm import altsvc
-from h3probe.vantage.mitm.direct_look import DirectLook
+from h3probe.vantage.mitm.direct_look import DirectLook, is_good
 from h3probe.vantage.mitm.tunnels import ASKED
-from h3probe.vantage.mitm.words import host_and_port, path_of, plain_error, schemes, version
+from h3probe.vantage.mitm.words import host_and_port, is_distrust, path_of, plain_error, schemes, version
 
 if TYPE_CHECKING:
     from mitmproxy import http, tcp
@@ -90,7 +90,7 @@ class Exchanges:
             flow.metadata[_OFFERED] = (time.time_ns(), lines)
         if lines and self._changes:
             self._offered(flow, watch)
-        if not lines and self._look_directly and flow.client_conn.tls_established:
+        if not lines and self._look_directly and flow.client_conn.tls_established and _is_telling(flow, response):
             self._look(flow, watch)
         if response.status_code == 407 and self._upstream is not None and ASKED not in flow.metadata:
             self._refused(flow, watch, response)
@@ -99,7 +99,8 @@ class Exchanges:
         if self._direct is None:
             roots, insecure = ctx.options.ssl_verify_upstream_trusted_ca, ctx.options.ssl_insecure
             self._direct = DirectLook(self._connections.emit, roots, insecure=insecure)
-        self._direct.look(watch, flow.request.host, flow.request.port, _origin(flow.request))
+        path = flow.request.path.partition("?")[0]
+        self._direct.look(watch, (flow.request.host, flow.request.port), path, _origin(flow.request))
 
     def _offered(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
         """Report the Alt-Svc of a response once: what came, and what goes on by now."""
@@ -170,6 +171,7 @@ class Exchanges:
                     ended_ns=time.time_ns(),
                     error=error,
                     intercepted=flow.client_conn.tls_established,
+                    distrusted=response is None and error is not None and is_distrust(error),
                 )
             )
         watch.expect_head()
@@ -185,6 +187,11 @@ class Exchanges:
         """Forget all messages but the one that is passed on right after this."""
         if self._changes and flow.websocket is not None:
             del flow.websocket.messages[:-1]
+
+
+def _is_telling(flow: http.HTTPFlow, response: http.Response) -> bool:
+    """Whether an answer without Alt-Svc can be held against one to `HEAD`: an error may be anybody's on the way."""
+    return flow.request.method in {"GET", "HEAD"} and is_good(response.status_code)
 
 
 def _origin(request: http.Request) -> str:
