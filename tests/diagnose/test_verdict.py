@@ -547,3 +547,77 @@ def test_without_packets_nothing_is_said_of_quic() -> None:
     summaries = [r.summary for r in records if isinstance(r, FindingRecord)]
     assert len(sentences) == len(summaries) == 1
     assert not any("no QUIC packet left" in text for text in (*sentences, *summaries))
+
+
+def at_the_proxy(network: Network) -> str:
+    """The one verdict of a proxy that is all that is seen."""
+    engine = Engine("proxy", "events", vantage="proxy")
+    records = [record for event in network.events() for record in engine.feed(event)] + engine.finish()
+    (sentence,) = [record.sentence for record in records if isinstance(record, VerdictRecord)]
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("transports", "names"),
+    [("t", "HTTP/2 or HTTP/1.1"), ("q", "HTTP/3"), ("tq", "HTTP/3 and HTTP/2 or HTTP/1.1")],
+)
+def test_tls_that_passes_a_reverse_proxy_untouched(transports: str, names: str) -> None:
+    """What was offered is known, what it carried is not, and no capture is spoken of where there is none."""
+    network = Network()
+    proxy = network.proxy()
+    tcp, quic = network.tcp(server="127.0.0.1", port=8443), network.quic(server="127.0.0.1", port=8443)
+    if "t" in transports:
+        proxy.hello(0.0, tcp)
+        proxy.ended(1.0, tcp, after_hello=400)
+    if "q" in transports:
+        proxy.hello(0.0, quic)
+        proxy.ended(1.0, quic, closed_by="idle")
+    what = "was offered in TLS that passed the proxy untouched: what it carried is not seen there."
+    assert at_the_proxy(network) == f"{names} {what}"
+
+
+def test_a_reverse_proxy_whose_server_is_down() -> None:
+    """Why there was no connection, with the address that was tried."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, tcp)
+    proxy.unreached(0.01, tcp, "localhost:443")
+    proxy.ended(0.02, tcp, received=0, closed_by="proxy", after_hello=0)
+    assert at_the_proxy(network) == "No connection: the proxy could not connect to localhost:443 (connection refused)."
+
+
+def test_tls_that_fails_at_a_reverse_proxy() -> None:
+    """A handshake that the client did not finish carried nothing."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, tcp)
+    proxy.ended(0.1, tcp, after_hello=30)
+    assert at_the_proxy(network).startswith("No connection: TLS ended before it was ready")
+
+
+def test_a_certificate_that_is_refused_at_a_reverse_proxy() -> None:
+    """The reason is known there."""
+    network = Network()
+    proxy, quic = network.proxy(), network.quic(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, quic)
+    proxy.rejected(0.1, quic)
+    assert at_the_proxy(network) == "No request: the client does not take the proxy's certificate."
+
+
+def test_a_reverse_proxy_that_gets_no_response() -> None:
+    """Requests that came to nothing are told with the reason of the first."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, tcp)
+    proxy.exchange(0.1, tcp, status=None, error="Client disconnected.")
+    proxy.exchange(0.2, tcp, status=None)
+    assert at_the_proxy(network) == "No response to any of 2 requests, seen at the proxy: Client disconnected."
+
+
+def test_requests_in_the_clear_need_https_for_http3() -> None:
+    """Their version is known, and why it is not HTTP/3."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    proxy.plain(0.0, tcp)
+    proxy.exchange(0.0, tcp, "HTTP/1.1", origin="http://example.org:80")
+    assert at_the_proxy(network).endswith("That is http://, in the clear; HTTP/3 needs https://.")

@@ -6,6 +6,7 @@ import pytest
 
 from h3probe.events import Endpoint
 from h3probe.vantage.proxy_settings import JAVA_VARIABLE, PROXY_VARIABLES, Kind, kind_of, proxy_environment
+from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
 from h3probe.vantage.proxy_trust import Trust
 
 PROXY = Endpoint(bytes([127, 0, 0, 1]), 8899)
@@ -108,3 +109,9 @@ def test_a_proxy_before_a_server_is_no_setting() -> None:
     assert environment[JAVA_VARIABLE].startswith("'-Djavax.net.ssl.trustStore=")
     assert not any(name in environment for name in PROXY_VARIABLES)
     assert "proxyHost" not in str(lines)
+
+
+def test_the_upstreams_password_is_not_the_commands() -> None:
+    """It was handed to h3probe, for the proxy behind."""
+    environment, lines = proxy_environment("native", PROXY, environment={PASSWORD_VARIABLE: "top-secret"})
+    assert "top-secret" not in str(environment) + str(lines)

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from h3probe.events import ConnectionEnded, ProxyDied, TunnelAnswered, TunnelAsked
+from h3probe.lab.authority import create_authority
+from h3probe.track.proxied import LEAST_FINISHED
 from tests.vantage.proxying import PATIENCE_S, close_server, get, one, only, say, throw
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from h3probe.lab.authority import Authority
     from h3probe.lab.servers import Server
     from tests.vantage.proxying import Background, Watched
@@ -210,3 +214,23 @@ def test_a_tunnels_first_bytes_may_come_with_its_request(blind: Watched, backgro
     assert answer.partition(b"\r\n\r\n")[2] == expected
     blind.until_ended()
     background.run(close_server(origin))
+
+
+@pytest.mark.parametrize("trusts", [True, False])
+def test_bytes_behind_a_hello(
+    blind: Watched, background: Background, server: Server, authority: Authority, tmp_path: Path, *, trusts: bool
+) -> None:
+    """What a client sends after its ClientHello tells one that went on from one that refused the certificate."""
+    ca = authority.ca_file if trusts else create_authority(tmp_path).ca_file
+    (outcome,) = get(background, server.url, ca, proxy=blind.proxy)
+    assert (outcome.status == 200) is trusts
+    ended = one(ConnectionEnded, blind.until_ended())
+    assert ended.after_hello is not None
+    assert ended.after_hello < ended.sent
+    assert (ended.after_hello >= LEAST_FINISHED) is trusts
+
+
+def test_bytes_without_a_hello(blind: Watched) -> None:
+    """Where there is no ClientHello there is no number."""
+    say(blind.proxy.port, b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
+    assert one(ConnectionEnded, blind.until_ended()).after_hello is None
