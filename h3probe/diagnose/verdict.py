@@ -72,7 +72,7 @@ def _verdict(story: Story) -> str:
     if story.tunnels:
         return _through_proxy(story)
     if story.in_the_clear and story.versions:
-        return f"{_exchanged(story)} {IN_THE_CLEAR}"
+        return f"{_exchanged(story)}{_refusals(story)} {IN_THE_CLEAR}"
     if story.versions:
         return _exchanged(story) + _then(story)
     if story.exchanges:
@@ -112,6 +112,15 @@ def _exchanged(story: Story) -> str:
         return f"{first} for all {len(exchanges)} requests{answered}, seen at the proxy{without}."
     rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
     return f"{first} for the first request, then {rest}, seen at the proxy{without}."
+
+
+def _refusals(story: Story) -> str:
+    """That nothing but errors came, of which a proxy's look like a server's."""
+    statuses = [e.status for e in story.exchanges if e.status is not None]
+    if min(statuses) < 400:
+        return ""
+    named = " and ".join(map(str, dict.fromkeys(statuses)))
+    return f" The answer was {named}, the server's or that of a proxy before it."
 
 
 def _no_response(story: Story) -> str:
@@ -356,8 +365,11 @@ def _through_proxy(story: Story) -> str:
     opened = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open]
     if not opened:
         return _proxy_refused(*story.tunnels[-1])
-    worked = [one for one in opened if one[0].ready is not None or (one[0].reported and not one[0].failed)]
+    sound = [one for one in opened if not one[0].failed]
+    worked = [one for one in sound if one[0].ready is not None or one[0].reported]
     tcp, tunnel = (worked or opened)[0]
+    if tcp.failed and story.rejected:
+        return f"No connection: the client does not take the certificate that the proxy {tcp.server} shows it."
     if tcp.hello is not None and tcp.outcome(story.now_ns) in NO_CONNECTION:
         return f"No connection: TLS failed in the {tunnel.method} tunnel of the proxy {tcp.server}."
     if tunnel.method == "connect-udp":

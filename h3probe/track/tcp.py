@@ -82,7 +82,7 @@ class TcpConnection:
         server_bytes_at_ready: The server's.
         responses_ns: When the server answered after that, a time for each burst, the latest ones.
         asking: Whether the client has sent something since the latest of them.
-        failed: Whether the proxy reports that TLS did not get ready on it.
+        failed: Whether the proxy reports that TLS did not get ready on it, or that the client left because of it.
         cut: Whether a snaplen cut bytes that were needed.
         cut: Whether payload is missing that a snaplen cut or the capture lost, before the handshake was over.
         process: The client's process.

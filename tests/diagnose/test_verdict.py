@@ -620,4 +620,14 @@ def test_requests_in_the_clear_need_https_for_http3() -> None:
     proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
     proxy.plain(0.0, tcp)
     proxy.exchange(0.0, tcp, "HTTP/1.1", origin="http://example.org:80")
-    assert at_the_proxy(network).endswith("That is http://, in the clear; HTTP/3 needs https://.")
+    assert at_the_proxy(network).endswith("proxy. That is http://, in the clear; HTTP/3 needs https://.")
+
+
+def test_an_error_to_a_request_in_the_clear_may_be_a_proxys() -> None:
+    """Who answered 403 nobody can tell, and that it was 403 is not kept back."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    for at in (0.0, 1.0):
+        proxy.exchange(at, tcp, "HTTP/1.1", status=403, origin="http://example.org:80")
+    proxy.plain(0.0, tcp)
+    assert " The answer was 403, the server's or that of a proxy before it. " in at_the_proxy(network)

@@ -36,7 +36,7 @@ def check(story: Story) -> Iterator[Finding]:
 
 def _carried(tcp: TcpConnection) -> bool:
     """Whether TLS in the tunnel got ready; where only the proxy's report shows it, whether the server answered."""
-    if tcp.reported and tcp.failed:
+    if tcp.failed:
         return False
     return tcp.server_stream.bytes_seen > 0 if tcp.reported else tcp.ready is not None
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SLUG = "server-distrusted"
 ADVICE = (
     "If the certificate is to be believed, name the authority that signed it with --server-ca FILE (mitmproxy: "
-    "ssl_verify_upstream_trusted_ca); if it is not, the client would have refused it too."
+    "ssl_verify_upstream_trusted_ca); else leave the host out of --intercept."
 )
 
 
