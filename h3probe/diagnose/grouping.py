@@ -348,7 +348,7 @@ def _tunnel_stories(
     for connection, tunnel in asked:
         host, target, own = identity(connection.client), tunnel.target.lower(), connection.client in facts.legs
         names = named.get((host, target), set())
-        joins = connection.process is None and not own and len(names) == 1
+        joins = connection.process is None and len(names) == 1
         client = next(iter(names)) if joins else _client_label([connection])
         key = (host, client, target, own)
         if key not in stories:

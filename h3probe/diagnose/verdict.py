@@ -71,14 +71,11 @@ def sentence(story: Story) -> str:
 def _verdict(story: Story) -> str:
     if story.tunnels:
         return _through_proxy(story)
-    if story.in_the_clear and story.versions:
-        return f"{_exchanged(story)}{_refusals(story)} {IN_THE_CLEAR}"
-    if story.versions:
-        return _exchanged(story) + _then(story)
-    if story.exchanges:
-        return _no_response(story)
+    seen = _seen_at_the_proxy(story)
+    if seen is not None:
+        return seen
     quic = [q for q in story.quic if q.established and not q.mid_stream]
-    tcp = [t for t in story.tcp if t.ready is not None]
+    tcp = [t for t in story.tcp if t.ready is not None and not t.failed]
     if story.crowded and story.tcp:
         return "Several QUIC attempts ran at once; which TCP connection belongs to which of them cannot be told."
     if story.races and (quic or tcp) and _begins_with(story, story.races[0]):
@@ -90,6 +87,19 @@ def _verdict(story: Story) -> str:
     if tcp:
         return _tcp_alone(story, tcp[0])
     return _nothing(story)
+
+
+def _seen_at_the_proxy(story: Story) -> str | None:
+    """What a proxy's report settles by itself, of requests that no tunnel hides."""
+    if story.versions:
+        if story.in_the_clear:
+            return f"{_exchanged(story)}{_refusals(story)} {IN_THE_CLEAR}"
+        return _exchanged(story) + _then(story)
+    if story.exchanges:
+        return _no_response(story)
+    if len(story.rejected) >= len(story.connections):
+        return "No request: the client does not take the proxy's certificate."
+    return None
 
 
 def _begins_with(story: Story, race: Race) -> bool:
@@ -334,8 +344,6 @@ def _nothing(story: Story) -> str:
 
 def _passed_through(story: Story) -> str:
     """The verdict on connections to a reverse proxy, of which nothing is seen but its report, and no request."""
-    if len(story.rejected) >= len(story.connections):
-        return "No request: the client does not take the proxy's certificate."
     through = [t for t in story.tcp if t.outcome(story.now_ns) not in NO_CONNECTION]
     offered = ([_quic_name(story.quic[0])] if story.quic else []) + [http_over_tcp(t) for t in through[:1]]
     if not offered:

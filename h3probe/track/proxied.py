@@ -81,6 +81,7 @@ class FailedLeg:
         ended_ns: When it gave up.
         error: Why.
         connection: Id of the client's connection that it was for, None where it is not known.
+        to_upstream: Whether it was to lead to the proxy behind.
     """
 
     target: str
@@ -88,6 +89,7 @@ class FailedLeg:
     ended_ns: int
     error: str
     connection: str | None
+    to_upstream: bool
 
 
 @dataclass(slots=True)
@@ -179,7 +181,8 @@ class ProxyTracker:
         elif event.transport == "tcp" and len(self.facts.failed_legs) < LIMIT:
             began_ns = event.time_ns if known is None else _latest_request_ns(known)
             about = None if known is None else known.id
-            leg = FailedLeg(event.target, began_ns, event.time_ns, clean(event.error or "no reason known", 160), about)
+            error = clean(event.error or "no reason known", 160)
+            leg = FailedLeg(event.target, began_ns, event.time_ns, error, about, self._has_upstream)
             self.facts.failed_legs.append(leg)
         if known is not None and known.tunnels is not None and known.tunnels.asked and self._has_upstream:
             known.tunnels.asked[-1].upstream = clean(event.target, 300)

@@ -447,11 +447,14 @@ def test_requests_in_the_clear_are_told_by_origin() -> None:
     """One connection to the proxy may serve several; each has its own requests and no other's trouble."""
     network = Network()
     proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    proxy.ready("upstream")
     proxy.plain(0.0, tcp)
     proxy.exchange(0.0, tcp, "HTTP/1.1", origin="http://one.example:80")
     proxy.unreached(1.01, tcp, "two.example:8080")
     proxy.exchange(1.0, tcp, "HTTP/1.1", status=None, origin="http://two.example:8080")
-    sentences = {verdict.origin: verdict.sentence for verdict in network.explain().verdicts}
+    explained = network.explain()
+    sentences = {verdict.origin: verdict.sentence for verdict in explained.verdicts}
+    assert [finding.origin for finding in explained.findings] == ["two.example:8080"]
     assert set(sentences) == {"one.example:80", "two.example:8080"}
     assert sentences["one.example:80"].startswith("HTTP/1.1 for the one request, seen at the proxy.")
     assert "could not connect to two.example:8080" in sentences["two.example:8080"]

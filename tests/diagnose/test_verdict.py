@@ -604,6 +604,21 @@ def test_a_certificate_that_is_refused_at_a_reverse_proxy() -> None:
     assert at_the_proxy(network) == "No request: the client does not take the proxy's certificate."
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_a_certificate_that_is_refused_after_the_handshake(*, again: bool) -> None:
+    """Packets show TLS that got ready, and the client left: only what it then got past the interception counts."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8443)
+    tcp.connects(0.0)
+    tcp.fin(0.1)
+    proxy.hello(0.03, tcp)
+    proxy.rejected(0.2, tcp, None)
+    if again:
+        network.tcp(server="127.0.0.1", port=8443).connects(1.0)
+    sentence = network.explain().sentence
+    assert sentence.startswith("HTTP/2 or HTTP/1.1: no QUIC" if again else "No request: the client does not take")
+
+
 def test_a_reverse_proxy_that_gets_no_response() -> None:
     """Requests that came to nothing are told with the reason of the first."""
     network = Network()

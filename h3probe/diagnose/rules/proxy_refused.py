@@ -128,8 +128,7 @@ def _plain(story: Story) -> Iterator[Finding]:
         summary = f"{who} answered {trouble.status} to a request for {story.label}: {meaning}."
         evidence = [(Mark(None, trouble.time_ns), f"the answer: {clean(trouble.text, 60)}")]
         yield Finding(SLUG, "problem", summary, evidence, ADVICE_BY_STATUS.get(trouble.status or 0, ADVICE), about)
-    # Where it is the origin itself that cannot be reached, no other proxy has to do with it.
-    for leg in [leg for leg in story.unreached if leg.target.lower() != story.origin][:1]:
+    for leg in [leg for leg in story.unreached if leg.to_upstream][:1]:
         who = f"The proxy {clean(leg.target, 300)} behind {story.server}"
         summary = f"{who} cannot be reached with a request for {story.label}: {leg.error}."
         evidence = [(Mark(None, leg.ended_ns), leg.error)]

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from tests.diagnose.scenario import CURL, Network, Proxy, Tcp
+
+if TYPE_CHECKING:
+    from h3probe.events import ProxyMode
 
 RULE = "proxy-refused"
 PROXY = "192.0.2.3"
@@ -209,10 +212,10 @@ def test_a_proxy_without_another_one_behind_it_was_connecting() -> None:
     assert "behind" not in finding.summary
 
 
-def plain(network: Network) -> tuple[Proxy, Tcp]:
+def plain(network: Network, mode: ProxyMode = "upstream") -> tuple[Proxy, Tcp]:
     """A client that sends a request in the clear."""
     proxy, client = network.proxy(), to_proxy(network)
-    proxy.ready("upstream")
+    proxy.ready(mode)
     proxy.plain(0.0, client)
     return proxy, client
 
@@ -244,12 +247,12 @@ def test_a_plain_request_for_which_the_upstream_cannot_be_reached() -> None:
 def test_a_plain_request_whose_server_cannot_be_reached_is_no_refusal() -> None:
     """No other proxy has to do with it; the verdict says it."""
     network = Network()
-    proxy, client = plain(network)
-    proxy.unreached(0.01, client, "example.org:80")
+    proxy, client = plain(network, "regular")
+    proxy.unreached(0.01, client, "198.51.100.1:80")
     proxy.exchange(0.0, client, "HTTP/1.1", status=None, origin="http://example.org:80")
     explained = network.explain()
     assert explained.found(RULE) == []
-    assert "could not connect to example.org:80" in explained.sentence
+    assert "could not connect to 198.51.100.1:80" in explained.sentence
 
 
 @pytest.mark.parametrize(("answered_at", "fires"), [(0.9, False), (1.5, True)])
