@@ -86,6 +86,11 @@ async def alt_svc_of(host: str, port: int, path: str, context: ssl.SSLContext) -
     return tuple(value for name, value in head.headers if name == "alt-svc") if is_good(head.status) else ()
 
 
+def is_telling(method: str, status: int) -> bool:
+    """Whether an answer without Alt-Svc can be held against one to a `HEAD` for the same path."""
+    return method in {"GET", "HEAD"} and is_good(status)
+
+
 def is_good(status: int) -> bool:
     """Whether an answer is the resource's own, or leads to it; an error may be anybody's on the way."""
     return 200 <= status < 400

@@ -13,7 +13,7 @@ from mitmproxy.proxy.mode_specs import ReverseMode
 
 from h3probe.events import AltSvcSeen, Exchange, PlainRequest, UpstreamTrouble
 from h3probe.vantage.mitm import altsvc
-from h3probe.vantage.mitm.direct_look import DirectLook, is_good
+from h3probe.vantage.mitm.direct_look import DirectLook, is_telling
 from h3probe.vantage.mitm.tunnels import ASKED
 from h3probe.vantage.mitm.words import host_and_port, is_distrust, path_of, plain_error, schemes, version
 
@@ -90,12 +90,14 @@ class Exchanges:
             flow.metadata[_OFFERED] = (time.time_ns(), lines)
         if lines and self._changes:
             self._offered(flow, watch)
-        if not lines and self._look_directly and flow.client_conn.tls_established and _is_telling(flow, response):
+        if not lines and self._look_directly and flow.client_conn.tls_established:
             self._look(flow, watch)
         if response.status_code == 407 and self._upstream is not None and ASKED not in flow.metadata:
             self._refused(flow, watch, response)
 
     def _look(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
+        if flow.response is None or not is_telling(flow.request.method, flow.response.status_code):
+            return
         if self._direct is None:
             roots, insecure = ctx.options.ssl_verify_upstream_trusted_ca, ctx.options.ssl_insecure
             self._direct = DirectLook(self._connections.emit, roots, insecure=insecure)
@@ -187,11 +189,6 @@ class Exchanges:
         """Forget all messages but the one that is passed on right after this."""
         if self._changes and flow.websocket is not None:
             del flow.websocket.messages[:-1]
-
-
-def _is_telling(flow: http.HTTPFlow, response: http.Response) -> bool:
-    """Whether an answer without Alt-Svc can be held against one to `HEAD`: an error may be anybody's on the way."""
-    return flow.request.method in {"GET", "HEAD"} and is_good(response.status_code)
 
 
 def _origin(request: http.Request) -> str:

@@ -13,6 +13,7 @@ from mitmproxy.proxy.mode_specs import RegularMode, UpstreamMode
 
 from h3probe.events import Endpoint
 from h3probe.vantage.mitm.hello import QuicHello, TlsHello
+from h3probe.wire.tls import looks_like_client_hello
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -125,7 +126,7 @@ class ConnectionWatch:
 
     @property
     def after_hello(self) -> int | None:
-        """Bytes from the client since its ClientHello was complete."""
+        """Bytes from the client since its ClientHello was complete, the second one after a HelloRetryRequest."""
         return None if self._sent_at_hello is None else self.sent - self._sent_at_hello
 
     def head_is_complete(self) -> None:
@@ -221,11 +222,16 @@ class ConnectionWatch:
     def _sniff(self, data: bytes) -> None:
         if self.sniffer is None:
             return
+        if self.hello is not None:  # What comes next may be the same once more (RFC 8446, 4.1.2).
+            self.sniffer = None
+            if _is_hello_again(data):
+                self._sent_at_hello = self.sent
+            return
         hello = self.sniffer.feed(data)
         if hello is not None:
             self.hello, self._sent_at_hello = hello, self.sent
             self._on_hello(self, hello)
-        if self.sniffer.over:
+        if self.sniffer.over and (hello is None or self.transport == "udp"):
             self.sniffer = None
 
     def _to_client(self, data: bytes) -> None:
@@ -250,6 +256,11 @@ class ConnectionWatch:
         elif self.transport == "udp" and self._spoke_last:
             return "client"
         return "proxy"
+
+
+def _is_hello_again(data: bytes) -> bool:
+    """Whether a client's bytes begin with a ClientHello, perhaps behind a change_cipher_spec (RFC 8446, D.4)."""
+    return looks_like_client_hello(data.removeprefix(b"\x14\x03\x03\x00\x01\x01"))
 
 
 def endpoint(address: tuple[str, int]) -> Endpoint:

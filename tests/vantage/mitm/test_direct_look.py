@@ -12,7 +12,7 @@ from h3probe.errors import UserError
 from h3probe.events import AltSvcSeen, Exchange
 from h3probe.lab.servers import SERVERS, running
 from h3probe.vantage.mitm import direct_look
-from h3probe.vantage.mitm.direct_look import alt_svc_of
+from h3probe.vantage.mitm.direct_look import alt_svc_of, is_telling
 from h3probe.vantage.mitm.settings import Upstream
 from h3probe.vantage.proxy_spec import Listen, ProxySpec
 from h3probe.vantage.proxy_trust import make_trust
@@ -115,6 +115,15 @@ def test_a_server_that_never_finishes(
             return await alt_svc_of("127.0.0.1", port, "/", context)
 
     assert background.run(look()) == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "asks"),
+    [("GET", 200, True), ("HEAD", 304, True), ("POST", 200, False), ("GET", 403, False), ("GET", 502, False)],
+)
+def test_when_a_server_is_looked_at(method: str, status: int, *, asks: bool) -> None:
+    """An answer that a HEAD for the same path can be held against, and no other."""
+    assert is_telling(method, status) is asks
 
 
 @pytest.mark.parametrize("path", ["*", "/a b", "/a\r\nX: y", ""])

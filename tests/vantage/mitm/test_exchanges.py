@@ -4,11 +4,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from mitmproxy.test import tflow, tutils
 
 from h3probe.events import AltSvcSeen, ConnectionEnded, Exchange, PlainRequest, ProxyReady, UpstreamTrouble
 from h3probe.lab.client import Policy
-from h3probe.vantage.mitm import exchanges
 from h3probe.vantage.proxy_spec import Listen, ProxySpec, Reverse
 from h3probe.vantage.proxy_trust import make_trust
 from tests.vantage.mitm.conftest import CREDENTIALS
@@ -127,14 +125,3 @@ def test_a_server_that_is_down_is_no_matter_of_belief(blind: Watched) -> None:
     say(blind.proxy.port, b"GET http://127.0.0.1:1/ HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n")
     exchange = one(Exchange, blind.until_ended())
     assert (exchange.error, exchange.distrusted) == ("connection refused", False)
-
-
-@pytest.mark.parametrize(
-    ("method", "status", "asks"),
-    [("GET", 200, True), ("HEAD", 304, True), ("POST", 200, False), ("GET", 403, False), ("GET", 502, False)],
-)
-def test_when_a_server_is_looked_at(method: str, status: int, *, asks: bool) -> None:
-    """An answer that a HEAD for the same path can be held against, and no other."""
-    flow = tflow.tflow(req=tutils.treq(method=method.encode()), resp=tutils.tresp(status_code=status))
-    assert flow.response is not None
-    assert exchanges._is_telling(flow, flow.response) is asks
