@@ -34,7 +34,9 @@ ADVICE_BY_TROUBLE = {
     "garbage": "What listens there is no HTTP proxy, or one that wants TLS (--upstream https://...): check the port.",
     "slow": "Look from that proxy's own host how long the server takes, then at the proxy.",
 }
-ADVICE_UNANSWERED = "The proxy was still connecting: look from its host whether the server can be reached."
+ADVICE_UNANSWERED = (
+    "The proxy was still connecting: look from its host whether the server, or the proxy behind it, can be reached."
+)
 ADVICE_LATE = "Look from that proxy's own host how long a connection to the server takes, then at the proxy."
 ADVICE_UDP = (
     "This proxy does not speak connect-udp (RFC 9298), which is what could carry HTTP/3; over CONNECT, "
