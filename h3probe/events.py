@@ -272,6 +272,7 @@ class ConnectionEnded:
         received: Bytes to the client, likewise.
         seconds: Since the connection was accepted.
         closed_by: Who ended it first; `idle` for UDP, which just stops.
+        after_hello: Bytes from the client behind its ClientHello; None where there was none.
     """
 
     time_ns: int
@@ -284,6 +285,7 @@ class ConnectionEnded:
     received: int
     seconds: float
     closed_by: Literal["client", "server", "proxy", "idle"]
+    after_hello: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +328,7 @@ class Exchange:
         ended_ns: When the response was over, or failed.
         error: Why there is no response, or no whole one.
         intercepted: Whether TLS was terminated to see it, which may change what a client does.
+        distrusted: Whether there is no response because the proxy does not believe the server's certificate.
     """
 
     time_ns: int
@@ -342,6 +345,7 @@ class Exchange:
     ended_ns: int
     error: str | None = None
     intercepted: bool = False
+    distrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +373,7 @@ class AltSvcSeen:
 
 @dataclass(frozen=True, slots=True)
 class CaRejected:
-    """A client refused the proxy's certificate; from its next connection on the host is passed through untouched.
+    """A client refused the proxy's certificate.
 
     Attributes:
         time_ns: When.
@@ -379,6 +383,7 @@ class CaRejected:
         transport: `tcp` for TLS, `udp` for QUIC.
         alert: The TLS alert's name (RFC 8446, 6.2); None when the client closed the connection without one, as soon as
             it had the certificate, and no client had accepted one of this host before.
+        let_alone: Whether the host is passed through untouched from the next connection on.
     """
 
     time_ns: int
@@ -387,6 +392,7 @@ class CaRejected:
     host: str
     transport: Transport
     alert: str | None
+    let_alone: bool = True
 
 
 @dataclass(frozen=True, slots=True)

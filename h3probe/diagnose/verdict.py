@@ -16,6 +16,8 @@ from h3probe.diagnose.words import (
     is_h3,
     no_quic,
     past_proxy,
+    proxy_asked,
+    upstream_failure,
     used_version,
 )
 from h3probe.text import clean, count, seconds
@@ -37,11 +39,14 @@ INTERCEPTED = "TLS was intercepted to see this, which by itself keeps Chromium a
 INTERCEPTED_TCP = "TLS over TCP was intercepted to see this, QUIC was not; by itself that keeps Firefox from HTTP/3."
 
 
+IN_THE_CLEAR = "That is http://, in the clear; HTTP/3 needs https://."
+
+
 def deserves_verdict(story: Story) -> bool:
     """Whether a story is about HTTP at all, and the client's own."""
     if story.relayed:
         return False
-    if story.tunnels:
+    if story.tunnels or story.in_the_clear:
         return True
     if any(not is_dns(q) for q in story.quic):
         return True
@@ -70,10 +75,11 @@ def sentence(story: Story) -> str:
 def _verdict(story: Story) -> str:
     if story.tunnels:
         return _through_proxy(story)
-    if story.versions:
-        return _exchanged(story) + _then(story)
+    seen = _seen_at_the_proxy(story)
+    if seen is not None:
+        return seen
     quic = [q for q in story.quic if q.established and not q.mid_stream]
-    tcp = [t for t in story.tcp if t.ready is not None]
+    tcp = [t for t in story.tcp if t.ready is not None and not t.failed]
     if story.crowded and story.tcp:
         return "Several QUIC attempts ran at once; which TCP connection belongs to which of them cannot be told."
     if story.races and (quic or tcp) and _begins_with(story, story.races[0]):
@@ -85,6 +91,19 @@ def _verdict(story: Story) -> str:
     if tcp:
         return _tcp_alone(story, tcp[0])
     return _nothing(story)
+
+
+def _seen_at_the_proxy(story: Story) -> str | None:
+    """What a proxy's report settles by itself, of requests that no tunnel hides."""
+    if story.versions:
+        if story.in_the_clear:
+            return f"{_exchanged(story)}{_refusals(story)} {IN_THE_CLEAR}"
+        return _exchanged(story) + _then(story)
+    if story.exchanges:
+        return _no_response(story)
+    if len(story.rejected) >= len(story.connections):
+        return "No request: the client does not take the proxy's certificate."
+    return None
 
 
 def _begins_with(story: Story, race: Race) -> bool:
@@ -115,6 +134,28 @@ def _seen(story: Story, over: str) -> str:
         return f"{first} for all {len(exchanges)} requests{over}{answered}, seen at the proxy{without}."
     rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
     return f"{first} for the first request{over}, then {rest}, seen at the proxy{without}."
+
+
+def _refusals(story: Story) -> str:
+    """That nothing but errors came, of which a proxy's look like a server's."""
+    statuses = [e.status for e in story.exchanges if e.status is not None]
+    if min(statuses) < 400:
+        return ""
+    named = " and ".join(map(str, dict.fromkeys(statuses)))
+    return f" The answer was {named}, the server's or that of a proxy before it."
+
+
+def _no_response(story: Story) -> str:
+    """What became of exchanges of which none was answered."""
+    asked = "to the one request" if len(story.exchanges) == 1 else f"to any of {len(story.exchanges)} requests"
+    why = _error_of(story)
+    if story.unreached:
+        why = f"it could not connect to {clean(story.unreached[0].target, 300)} ({story.unreached[0].error})"
+    return f"No response {asked}, seen at the proxy: {why}."
+
+
+def _error_of(story: Story) -> str:
+    return clean(story.exchanges[0].error or "no reason known", 160).removesuffix(".")
 
 
 def _waits(story: Story) -> list[tuple[QuicConnection, float]]:
@@ -291,6 +332,11 @@ def _both(quic: QuicConnection, tcp: TcpConnection) -> str:
 
 
 def _nothing(story: Story) -> str:
+    if story.unreached:
+        leg = story.unreached[0]
+        return f"No connection: the proxy could not connect to {clean(leg.target, 300)} ({leg.error})."
+    if all(c.first.frame is None for c in story.connections):
+        return _passed_through(story)
     if story.quic and any(t.mid_stream for t in story.tcp):
         return f"{_clause(_why(story, story.quic[0]))}; a TCP connection from before the capture may carry requests."
     outcomes = {t.outcome(story.now_ns) for t in story.tcp}
@@ -306,6 +352,16 @@ def _nothing(story: Story) -> str:
     if outcomes <= NO_CONNECTION:
         return f"No connection: TCP ended before it was ready, and {none}."
     return "TCP only, and its start or its end is not in the capture: what it carried cannot be told."
+
+
+def _passed_through(story: Story) -> str:
+    """The verdict on connections to a reverse proxy, of which nothing is seen but its report, and no request."""
+    through = [t for t in story.tcp if t.outcome(story.now_ns) not in NO_CONNECTION]
+    offered = ([_quic_name(story.quic[0])] if story.quic else []) + [http_over_tcp(t) for t in through[:1]]
+    if not offered:
+        return "No connection: TLS ended before it was ready, as far as the proxy saw."
+    names = " and ".join(offered)
+    return f"{names} was offered in TLS that passed the proxy untouched: what it carried is not seen there."
 
 
 def _no_quic(story: Story) -> str:
@@ -329,11 +385,17 @@ def _through_proxy(story: Story) -> str:
     opened = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open]
     if not opened:
         return _proxy_refused(*story.tunnels[-1])
-    tcp, tunnel = next((one for one in opened if one[0].ready is not None), opened[0])
+    sound = [one for one in opened if not one[0].failed]
+    worked = [one for one in sound if one[0].ready is not None or one[0].reported]
+    tcp, tunnel = (worked or opened)[0]
+    if tcp.failed and story.rejected:
+        return f"No connection: the client does not take the certificate that the proxy {tcp.server} shows it."
     if tcp.hello is not None and tcp.outcome(story.now_ns) in NO_CONNECTION:
         return f"No connection: TLS failed in the {tunnel.method} tunnel of the proxy {tcp.server}."
     if tunnel.method == "connect-udp":
         return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
+    if story.exchanges and story.versions is None:
+        return f"No response through the CONNECT tunnel of the proxy {tcp.server}: {_error_of(story)}."
     name = used_version(story, tcp) if tcp.hello is not None else "TCP"
     if any(q.hello is not None and f"{q.hello.sni}:{q.server.port}".lower() == story.origin for q in story.host_quic):
         return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC to it left directly, past the proxy."
@@ -351,7 +413,10 @@ def _through_proxy(story: Story) -> str:
 def _proxy_refused(tcp: TcpConnection, tunnel: Tunnel) -> str:
     if tunnel.status is None and (tcp.server_stream.bytes_seen or tcp.ended is None):
         return f"{tunnel.method} {tunnel.target} was asked of the proxy {tcp.server}; its answer is not in the capture."
+    who, failure = proxy_asked(tcp, tunnel), upstream_failure(tcp, tunnel)
+    if failure is not None:
+        return f"No connection: {failure}."
     if tunnel.status is None:
-        return f"No connection: the proxy {tcp.server} did not answer {tunnel.method} {tunnel.target}."
+        return f"No connection: {who} did not answer {tunnel.method} {tunnel.target}."
     meaning = PROXY_ANSWERS.get(tunnel.status, "the proxy declined")
-    return f"No connection: the proxy {tcp.server} answered {tunnel.status} to {tunnel.method}: {meaning}."
+    return f"No connection: {who} answered {tunnel.status} to {tunnel.method}: {meaning}."

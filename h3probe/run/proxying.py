@@ -72,6 +72,7 @@ def hand_over(
         return None
     if spec.listen is not None:
         engine.behind_proxy = Path(plan.command[0]).name
+        engine.is_java = {"java": True, "native": False}.get(kind_of(plan.command))
     trust = None
     if spec.intercept is not None:
         with privileges.acting_as(user):

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
+from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
 from h3probe.vantage.proxy_trust import TRUST_STORE_PASSWORD
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def proxy_environment(
         The whole environment, and a line for each thing that was set or taken away.
     """
     result = dict(os.environ if environment is None else environment)
+    result.pop(PASSWORD_VARIABLE, None)
     lines: list[str] = []
     if proxy is not None:
         lines += _proxy_variables(result, f"http://{proxy}")

@@ -103,6 +103,7 @@ def test_a_query_that_cannot_be_read() -> None:
 @pytest.mark.parametrize(
     "query",
     [b"", bytes(12), bytes(5) + b"\x01" + bytes(6), asked("HTTPS")[:20], asked("A"), b"\x00" * 5 + b"\x01" * 300],
+    ids=["nothing", "a header", "one question and no more", "cut", "another type", "pointers"],
 )
 def test_no_question_for_bindings(query: bytes) -> None:
     """Rubbish and other questions are none."""

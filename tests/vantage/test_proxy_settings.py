@@ -13,6 +13,7 @@ from h3probe.vantage.proxy_settings import (
     proxy_environment,
     trust_environment,
 )
+from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
 from h3probe.vantage.proxy_trust import Trust
 
 PROXY = Endpoint(bytes([127, 0, 0, 1]), 8899)
@@ -127,3 +128,9 @@ def test_trust_alone(kind: Kind) -> None:
     assert ("trustStore=" in environment.get(JAVA_VARIABLE, "")) == (kind != "native")
     assert "NODE_USE_ENV_PROXY" not in environment
     assert "proxyHost" not in str(lines)
+
+
+def test_the_upstreams_password_is_not_the_commands() -> None:
+    """It was handed to h3probe, for the proxy behind."""
+    environment, lines = proxy_environment("native", PROXY, environment={PASSWORD_VARIABLE: "top-secret"})
+    assert "top-secret" not in str(environment) + str(lines)

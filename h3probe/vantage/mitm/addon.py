@@ -15,12 +15,12 @@ from h3probe import __version__
 from h3probe.events import ProxyMode, ProxyReady
 from h3probe.vantage.mitm.connections import Connections
 from h3probe.vantage.mitm.exchanges import Exchanges
-from h3probe.vantage.mitm.interception import Interception
+from h3probe.vantage.mitm.interception import Interception, Onlooker
+from h3probe.vantage.mitm.policy import Policy
 from h3probe.vantage.mitm.tunnels import Tunnels
 from h3probe.vantage.mitm.watch import endpoint
 
 if TYPE_CHECKING:
-    from h3probe.vantage.mitm.policy import Policy
     from h3probe.vantage.mitm.reporter import Reporter
     from h3probe.vantage.mitm.settings import Settings
 
@@ -95,6 +95,8 @@ def make_addons(settings: Settings | None, reporter: Reporter, policy: Policy | 
         Tunnels(connections, settings, policy),
         Exchanges(connections, settings),
     ]
-    if settings is not None and policy is not None:
+    if settings is None or policy is None:
+        addons.append(Onlooker(connections, Policy(None), {}))
+    else:
         addons.append(Interception(connections, policy, dict(settings.aliases)))
     return addons

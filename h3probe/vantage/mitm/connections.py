@@ -88,6 +88,7 @@ class Connections:
                 received=watch.received,
                 seconds=max(now - watch.began_ns, 0) / 1e9,
                 closed_by=watch.closed_by or "proxy",
+                after_hello=watch.after_hello if watch.transport == "tcp" else None,
             )
         )
 

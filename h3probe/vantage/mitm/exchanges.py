@@ -13,10 +13,10 @@ from mitmproxy.proxy.mode_specs import ReverseMode, TransparentMode
 
 from h3probe.events import AltSvcSeen, Exchange, PlainRequest, UpstreamTrouble
 from h3probe.vantage.mitm import altsvc
-from h3probe.vantage.mitm.direct_look import DirectLook
+from h3probe.vantage.mitm.direct_look import DirectLook, is_telling
 from h3probe.vantage.mitm.transparent import host_of
 from h3probe.vantage.mitm.tunnels import ASKED
-from h3probe.vantage.mitm.words import host_and_port, path_of, plain_error, schemes, version
+from h3probe.vantage.mitm.words import host_and_port, is_distrust, path_of, plain_error, schemes, version
 
 if TYPE_CHECKING:
     from mitmproxy import http, tcp
@@ -97,10 +97,13 @@ class Exchanges:
             self._refused(flow, watch, response)
 
     def _look(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
+        if flow.response is None or not is_telling(flow.request.method, flow.response.status_code):
+            return
         if self._direct is None:
             roots, insecure = ctx.options.ssl_verify_upstream_trusted_ca, ctx.options.ssl_insecure
             self._direct = DirectLook(self._connections.emit, roots, insecure=insecure)
-        self._direct.look(watch, flow.request.host, flow.request.port, _origin(flow))
+        path = flow.request.path.partition("?")[0]
+        self._direct.look(watch, (flow.request.host, flow.request.port), path, _origin(flow))
 
     def _offered(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
         """Report the Alt-Svc of a response once: what came, and what goes on by now."""
@@ -171,6 +174,7 @@ class Exchanges:
                     ended_ns=time.time_ns(),
                     error=error,
                     intercepted=flow.client_conn.tls_established,
+                    distrusted=response is None and error is not None and is_distrust(error),
                 )
             )
         watch.expect_head()

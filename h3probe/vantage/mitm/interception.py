@@ -59,6 +59,8 @@ class Interception:
         aliases: As of `Settings`.
     """
 
+    _lets_alone = True
+
     def __init__(self, connections: Connections, policy: Policy, aliases: Mapping[str, str]) -> None:
         self._connections = connections
         self._policy = policy
@@ -201,8 +203,26 @@ class Interception:
                 host=hosts[0],
                 transport=watch.transport,
                 alert=alert,
+                let_alone=self._lets_alone,
             )
         )
+
+
+class Onlooker(Interception):
+    """The same beside somebody else's mitmdump: notices who refuses a certificate, and decides nothing.
+
+    Args:
+        connections: Knows the connections.
+        policy: Remembers whose certificate was believed.
+    """
+
+    _lets_alone = False
+
+    def next_layer(self, data: layer.NextLayer) -> None:
+        """Leave it to mitmproxy."""
+
+    def tls_clienthello(self, data: tls.ClientHelloData) -> None:
+        """Leave it to mitmproxy."""
 
 
 def _hosts(data: tls.TlsData) -> list[str]:

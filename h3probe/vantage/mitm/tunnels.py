@@ -191,6 +191,8 @@ class Tunnels:
             return
         asked.answered = True
         self._stop_waiting(asked)
+        if error is not None and watch.closed_by == "client":
+            return  # whatever this is, nobody gets it
         answer = flow.metadata.get(METADATA)
         challenges: tuple[str, ...] = ()
         if flow.response is not None and flow.response.status_code == 407:
