@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,7 @@ class Loop:
         if isinstance(self.helper, ProcessesHelper) and self.helper in ready and not self.helper.alive:
             selector.unregister(self.helper)
         if self.sniffer is not None:
+            time.sleep(self.sniffer.pause_s)
             self.session.events(self.sniffer.read())
         if self.proxy is not None:
             events = self.proxy.events()

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from h3probe.vantage.pace import Pace
 from h3probe.vantage.processes import Processes
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ class DirectOwners:
 
     def __init__(self, root_pid: int | None = None, *, kernel: SocketOwners | None = None) -> None:
         self._owners = Owners(root_pid, kernel=kernel)
+        self._pace = Pace(POLL_S)
         self._waiting: list[Question] = []
         self._found: list[Answer] = []
 
@@ -177,7 +179,10 @@ class DirectOwners:
 
     def answers(self) -> list[Answer]:
         """What was found since the last call."""
-        self._owners.poll()
+        # Each question looks by itself: what is looked at beside that is what may be gone when it is asked.
+        if self._pace.begin():
+            self._owners.poll()
+            self._pace.end()
         waiting, self._waiting = self._waiting, []
         for question in waiting:
             self._answer(question)

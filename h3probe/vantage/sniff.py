@@ -33,6 +33,7 @@ BATCH = 512
 
 _LOOK_AGAIN_S = 1.0
 _REST = 64 * BATCH
+_PAUSE_S = 0.005
 
 
 class Sniffer:
@@ -78,6 +79,11 @@ class Sniffer:
     def sockets(self) -> Sequence[socket.socket]:
         """What to wait for: each is readable when `read` has something to give."""
         return self._source.sockets
+
+    @property
+    def pause_s(self) -> float:
+        """How long nobody needs to read: while a long transfer runs beside, each look takes some of its time."""
+        return _PAUSE_S if self._bulk is not None and self._bulk.flows else 0.0
 
     def fileno(self) -> int:
         """The one descriptor to wait for on Linux; elsewhere the first of `sockets`."""

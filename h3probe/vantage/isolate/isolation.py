@@ -34,7 +34,7 @@ _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from h3probe.vantage.i
 
 _READY_PATIENCE_S = 15.0
 _GRACE_S = 2.0
-_PORTS_INTERVAL_S = 0.5
+_PORTS_INTERVAL_S = 2.0
 _MAX_MESSAGE = 1 << 16
 _CREDENTIALS = struct.Struct("@3i")  # pid, uid, gid
 
@@ -171,7 +171,7 @@ class Isolation:
         return Running(argv, process)
 
     def poll(self) -> str | None:
-        """Follow the host's listening ports, twice a second at most, and look after the uplink; never waits.
+        """Follow the host's listening ports, every two seconds at most, and look after the uplink; never waits.
 
         Returns:
             Once, when the uplink has ended: what it said last, one line, possibly empty.
