@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from h3probe.cli.options import gathered
 
+if TYPE_CHECKING:
     from h3probe.vantage.isolate.isolation import Isolation
     from h3probe.vantage.isolate.spec import IsolateSpec
 
@@ -120,15 +119,5 @@ _OPTIONS = (
     click.option("--no-https-rr", is_flag=True, help="With --isolate: no HTTPS and SVCB records in DNS answers."),
 )  # fmt: skip
 
-
-def isolate_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add them all; the function gets them as one argument, `isolate`."""
-
-    @functools.wraps(function)
-    def gathering(*args: Any, **values: Any) -> None:  # noqa: ANN401 - whatever click calls it with
-        options = IsolateOptions(**{field.name: values.pop(field.name) for field in fields(IsolateOptions)})
-        function(*args, isolate=options, **values)
-
-    for option in reversed(_OPTIONS):
-        gathering = option(gathering)
-    return gathering
+isolate_options = gathered(IsolateOptions, "isolate", _OPTIONS)
+"""Adds them all; the function gets them as one argument, `isolate`."""

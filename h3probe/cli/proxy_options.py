@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from h3probe.cli.options import gathered
 
+if TYPE_CHECKING:
     from h3probe.vantage.proxy_spec import ProxySpec
 
 
@@ -97,15 +96,5 @@ _OPTIONS = (
                  help="With a proxy: certificates that servers may be signed by, instead of the system's."),
 )  # fmt: skip
 
-
-def proxy_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add them all; the function gets them as one argument, `proxy`."""
-
-    @functools.wraps(function)
-    def gathering(*args: Any, **values: Any) -> None:  # noqa: ANN401 - whatever click calls it with
-        options = ProxyOptions(**{field.name: values.pop(field.name) for field in fields(ProxyOptions)})
-        function(*args, proxy=options, **values)
-
-    for option in reversed(_OPTIONS):
-        gathering = option(gathering)
-    return gathering
+proxy_options = gathered(ProxyOptions, "proxy", _OPTIONS)
+"""Adds them all; the function gets them as one argument, `proxy`."""
