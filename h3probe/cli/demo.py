@@ -14,8 +14,8 @@ from h3probe.run.stop import Stop
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from h3probe.lab.demo import Played
     from h3probe.lab.java import JavaRuntime
+    from h3probe.lab.judge import Played
     from h3probe.lab.scenario import Scenario
     from h3probe.show.console import Console, Part
 
@@ -44,17 +44,17 @@ def demo(*, java_path: str | None, as_json: bool) -> int:
     client itself says. The exit status is 0 when h3probe was right each time, else 1.
     """
     from h3probe.lab.java import find_java  # noqa: PLC0415 - loaded when asked for
-    from h3probe.lab.scenario import load_scenarios  # noqa: PLC0415 - the same
+    from h3probe.lab.scenario import demo_scenarios  # noqa: PLC0415 - the same
 
-    scenarios = load_scenarios()
+    scenarios = demo_scenarios()
     java = None if java_path is None else find_java(java_path or None)
     # The relay's sockets are watched with `add_reader`, which Windows' own kind of loop does not have.
     factory = asyncio.SelectorEventLoop if sys.platform == "win32" else None
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(_until_stopped(_play_all(scenarios, java, as_json=as_json)))
+        return runner.run(until_stopped(_play_all(scenarios, java, as_json=as_json)))
 
 
-async def _until_stopped(play: Coroutine[Any, Any, int]) -> int:
+async def until_stopped(play: Coroutine[Any, Any, int]) -> int:
     """Its exit status, or a shell's for the signal that ended it."""
     with Stop() as stop:
         playing = asyncio.create_task(play)
@@ -69,11 +69,13 @@ async def _until_stopped(play: Coroutine[Any, Any, int]) -> int:
 
 
 async def _play_all(scenarios: list[Scenario], java: JavaRuntime | None, *, as_json: bool) -> int:
+    from h3probe.lab.clients import JavaClient  # noqa: PLC0415 - the same
     from h3probe.lab.demo import play  # noqa: PLC0415 - loads the engine, the servers and the client
     from h3probe.lab.servers import temporary_authority  # noqa: PLC0415 - the same
     from h3probe.show.console import Console  # noqa: PLC0415 - loaded when asked for
     from h3probe.show.ndjson import NdjsonWriter  # noqa: PLC0415 - the same
 
+    other = None if java is None else JavaClient(java)
     console = None if as_json else Console(sys.stdout)
     writer = NdjsonWriter(sys.stdout)
     played: list[Played] = []
@@ -83,13 +85,13 @@ async def _play_all(scenarios: list[Scenario], java: JavaRuntime | None, *, as_j
             console.note(f"{java.program}: {java.version}")
         for number, scenario in enumerate(scenarios, 1):
             if console is None:
-                result = await play(scenario, authority, lambda _: None, java)
+                result = await play(scenario, authority, lambda _: None, other)
                 for record in result.records:
                     writer.write(record)
             else:
                 console.heading(f"{number}  {scenario.title}")
                 console.note(scenario.about)
-                result = await play(scenario, authority, console.moment, java)
+                result = await play(scenario, authority, console.moment, other)
                 _show(console, result)
             played.append(result)
     if console is not None:

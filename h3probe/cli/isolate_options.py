@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -11,9 +11,9 @@ from h3probe.cli.options import gathered
 
 if TYPE_CHECKING:
     from h3probe.vantage.isolate.isolation import Isolation
-    from h3probe.vantage.isolate.spec import IsolateSpec
+    from h3probe.vantage.isolate.spec import IsolateSpec, Refusal
 
-_KINDS: dict[str, Literal["port", "admin"]] = {"port": "port", "admin": "admin"}
+_KINDS = ("port", "admin", "host", "net")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ class IsolateOptions:
     Attributes:
         isolate: Whether the command gets a network of its own.
         block_udp: Ports, comma-separated; empty for all, None for none.
-        reject_udp: `[port|admin][:PORTS]`; empty for port unreachable and all ports.
+        block_udp_answers: The same for what comes back.
+        reject_udp: `[port|admin|host|net][:PORTS]`; empty for port unreachable and all ports.
         loss: Percent.
         mtu: Bytes.
         delay: Milliseconds.
@@ -34,6 +35,7 @@ class IsolateOptions:
 
     isolate: bool
     block_udp: str | None
+    block_udp_answers: str | None
     reject_udp: str | None
     loss: float | None
     mtu: int | None
@@ -57,7 +59,8 @@ class IsolateOptions:
 
         kind, ports = _reject(self.reject_udp)
         return IsolateSpec(
-            block_udp=None if self.block_udp is None else _ports("--block-udp", self.block_udp),
+            block_udp=_blocked("--block-udp", self.block_udp),
+            block_udp_answers=_blocked("--block-udp-answers", self.block_udp_answers),
             reject_udp=kind,
             reject_ports=ports,
             loss=self.loss or 0.0,
@@ -90,15 +93,19 @@ def _ports(option: str, text: str) -> frozenset[int]:
     return frozenset(ports)
 
 
-def _reject(text: str | None) -> tuple[Literal["port", "admin"] | None, frozenset[int]]:
+def _blocked(option: str, text: str | None) -> frozenset[int] | None:
+    return None if text is None else _ports(option, text)
+
+
+def _reject(text: str | None) -> tuple[Refusal | None, frozenset[int]]:
     if text is None:
         return None, frozenset()
     word, colon, ports = text.partition(":")
     if not colon and word not in _KINDS:
         word, ports = "", word
     if word and word not in _KINDS:
-        raise click.UsageError(f"--reject-udp {text!r}: write --reject-udp [port|admin][:PORTS], as admin:443")
-    return _KINDS.get(word, "port"), _ports("--reject-udp", ports)
+        raise click.UsageError(f"--reject-udp {text!r}: write --reject-udp [{"|".join(_KINDS)}][:PORTS], as admin:443")
+    return cast("Refusal", word or "port"), _ports("--reject-udp", ports)
 
 
 _OPTIONS = (
@@ -106,8 +113,10 @@ _OPTIONS = (
                  help="Give the command a network of its own, and stand on the only way out; needs no root (Linux)."),
     click.option("--block-udp", metavar="[PORTS]", is_flag=False, flag_value="",
                  help="With --isolate: UDP to these ports, or all, vanishes."),
-    click.option("--reject-udp", metavar="[port|admin][:PORTS]", is_flag=False, flag_value="",
-                 help="With --isolate: UDP is refused: port unreachable, or administratively prohibited."),
+    click.option("--block-udp-answers", metavar="[PORTS]", is_flag=False, flag_value="",
+                 help="With --isolate: what comes back by UDP from these ports, or all, vanishes."),
+    click.option("--reject-udp", metavar="[KIND][:PORTS]", is_flag=False, flag_value="",
+                 help="With --isolate: UDP is refused; KIND is port (unreachable), admin (prohibited), host or net."),
     click.option("--loss", metavar="PERCENT", type=click.FloatRange(0, 100, min_open=True),
                  help="With --isolate: so many packets are lost, each way."),
     click.option("--mtu", metavar="N", type=click.IntRange(68, 65535), help="With --isolate: the MTU of the way out."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from h3probe.cli import nearest
+from h3probe.cli.lab_run import run
 from h3probe.errors import UserError
 from h3probe.run.stop import Stop
 
@@ -28,24 +29,37 @@ FIRST_PORTS = range(4433, 10_000, 1000)
 Examples:
   h3probe lab list
   h3probe lab up h2-advertises-silent-h3
+  h3probe lab run all
 """
 )
 def lab() -> None:
-    """Test servers on loopback, to try any client against."""
+    """Test servers on loopback, to try any client against, and scenarios around them."""
+
+
+lab.add_command(run)
 
 
 @lab.command("list")
-def list_servers() -> None:
-    """List the servers."""
-    from h3probe.lab.servers import SERVERS  # noqa: PLC0415 - loaded when asked for
+def list_all() -> None:
+    """List the servers, the scenarios and the articles' experiments."""
+    from h3probe.lab.article import load_experiments  # noqa: PLC0415 - loaded when asked for
+    from h3probe.lab.scenario import load_scenarios  # noqa: PLC0415 - the same
+    from h3probe.lab.servers import SERVERS  # noqa: PLC0415 - the same
     from h3probe.show.console import Console  # noqa: PLC0415 - the same
 
     console = Console(sys.stdout)
-    width = max(len(name) for name in SERVERS)
-    for name, spec in SERVERS.items():
-        console.row([(f"{name:<{width}}  ", "bold")], spec.summary)
+    lists = {
+        "Servers": {name: spec.summary for name, spec in SERVERS.items()},
+        "Scenarios": {each.name: each.title for each in load_scenarios()},
+        "The articles' experiments": {each.name: f"{each.title} ({each.source})" for each in load_experiments()},
+    }
+    width = max(len(name) for named in lists.values() for name in named)
+    for heading, named in lists.items():
+        console.heading(heading)
+        for name, text in named.items():
+            console.row([(f"{name:<{width}}  ", "bold")], text)
     console.blank()
-    console.note("h3probe lab up [NAME] starts one of them, or all.")
+    console.note("h3probe lab up [NAME] starts a server, or all; h3probe lab run NAME plays a scenario or an experiment.")
 
 
 @lab.command(

@@ -7,6 +7,12 @@ import java.net.http.HttpOption;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.function.Supplier;
+import java.util.stream.Stream;
 
 /**
  * Sends GET requests one after the other with one HttpClient, and prints a line for each:
@@ -26,7 +32,10 @@ final class Probe {
           COUNT       number of requests (default 1)
           PROXY_PORT  an HTTP proxy on 127.0.0.1; 0 for none (default)
           PAUSE_MS    between two requests; with N@MS only after the Nth
-          LINGER_MS   after the last request""";
+          LINGER_MS   after the last request
+        properties:
+          -Dprobe.connectTimeout=MS   of the client (default none)
+          -Dprobe.clients=N           all requests at once, shared out among N clients, instead of one by one""";
 
     private Probe() {
     }
@@ -44,20 +53,29 @@ final class Probe {
         String[] pause = optional(args, 5, "0").split("@");
         long linger = Long.parseLong(optional(args, 6, "0"));
 
-        HttpClient client = client(where, proxyPort);
         HttpRequest request = request(uri, where, mode);
+        int clients = Integer.getInteger("probe.clients", 0);
+        if (clients > 0) {
+            sendAtOnce(clients, () -> client(where, proxyPort), request, count);
+            Thread.sleep(linger);
+            System.exit(0);
+        }
+        HttpClient client = client(where, proxyPort);
         for (int number = 1; number <= count; number++) {
             long start = System.nanoTime();
-            String result = send(client, request);
-            long millis = Duration.ofNanos(System.nanoTime() - start).toMillis();
-            System.out.println("request " + number + ": " + result + " after " + millis + " ms");
-            System.out.flush();
+            tell(number, send(client, request), start);
             if (number < count && (pause.length == 1 || Integer.parseInt(pause[0]) == number)) {
                 Thread.sleep(Long.parseLong(pause[pause.length - 1]));
             }
         }
         Thread.sleep(linger);
         System.exit(0); // a connection that is kept alive keeps the JVM alive too
+    }
+
+    private static void tell(int number, String result, long start) {
+        long millis = Duration.ofNanos(System.nanoTime() - start).toMillis();
+        System.out.println("request " + number + ": " + result + " after " + millis + " ms");
+        System.out.flush();
     }
 
     private static String optional(String[] args, int index, String otherwise) {
@@ -71,6 +89,9 @@ final class Probe {
         }
         if (proxyPort != 0) {
             builder.proxy(ProxySelector.of(new InetSocketAddress("127.0.0.1", proxyPort)));
+        }
+        if (Integer.getInteger("probe.connectTimeout") != null) {
+            builder.connectTimeout(Duration.ofMillis(Integer.getInteger("probe.connectTimeout")));
         }
         return builder.build();
     }
@@ -88,11 +109,33 @@ final class Probe {
 
     private static String send(HttpClient client, HttpRequest request) throws InterruptedException {
         try {
-            HttpResponse<byte[]> response = client.send(request, HttpResponse.BodyHandlers.ofByteArray());
-            String altSvc = response.headers().firstValue("alt-svc").orElse("-");
-            return response.version() + " " + response.statusCode() + " alt-svc=" + altSvc;
+            return describe(client.send(request, HttpResponse.BodyHandlers.ofByteArray()));
         } catch (IOException e) {
-            return e.getClass().getName() + ": " + e.getMessage();
+            return describe(e);
         }
+    }
+
+    private static void sendAtOnce(int clients, Supplier<HttpClient> make, HttpRequest request, int count) {
+        List<HttpClient> all = Stream.generate(make).limit(clients).toList();
+        List<CompletableFuture<Void>> pending = new ArrayList<>();
+        for (int sent = 0; sent < count; sent++) {
+            int number = sent + 1;
+            long start = System.nanoTime();
+            pending.add(all.get(sent % clients)
+                .sendAsync(request, HttpResponse.BodyHandlers.ofByteArray())
+                .handle((response, e) -> response != null ? describe(response) : describe(e))
+                .thenAccept(result -> tell(number, result, start)));
+        }
+        pending.forEach(CompletableFuture::join);
+    }
+
+    private static String describe(HttpResponse<?> response) {
+        String altSvc = response.headers().firstValue("alt-svc").orElse("-");
+        return response.version() + " " + response.statusCode() + " alt-svc=" + altSvc;
+    }
+
+    private static String describe(Throwable e) {
+        Throwable cause = e instanceof CompletionException && e.getCause() != null ? e.getCause() : e;
+        return cause.getClass().getName() + ": " + cause.getMessage();
     }
 }

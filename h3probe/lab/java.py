@@ -1,43 +1,39 @@
-"""A real Java client: found, checked, and run with the packaged Probe.java."""
+"""Real Java: found, checked, and the programs of the lab compiled for it."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shutil
 import subprocess
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from h3probe.errors import UserError
-from h3probe.lab.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from h3probe.lab.authority import Authority
-    from h3probe.lab.outcome import HttpVersion
     from h3probe.lab.scenario import Scenario
 
 PROBE: Final = Path(__file__).with_name("Probe.java")
+PLAIN: Final = Path(__file__).with_name("Plain.java")
 _WANTED: Final = 26
+_FIRST: Final = 11
+"""The Java that HttpClient came with."""
 _CHECK_SECONDS: Final = 20.0
-_RUN_SECONDS: Final = 60.0
 _IDLE_MS: Final = 2500
 """Longer than the keep-alive of one second that the scenarios set."""
+_LINGER_MS: Final = 1000
+"""While it lasts, the sockets of many clients are counted."""
 
 _VERSION: Final = re.compile(r'version "(\d+)')
-_LINE: Final = re.compile(r"request (?P<number>\d+): (?P<result>.*) after (?P<millis>\d+) ms")
-_RESPONSE: Final = re.compile(r"(?P<version>HTTP_\S+) (?P<status>\d{3}) alt-svc=(?P<alt_svc>.*)")
-_VERSIONS: Final[dict[str, HttpVersion]] = {"HTTP_1_1": "HTTP/1.1", "HTTP_2": "HTTP/2", "HTTP_3": "HTTP/3"}
+_USUAL: Final = "/usr/lib/jvm/java-25*/bin/java"
 
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """A Java that can run Probe.java.
+    """A Java that can run the lab's programs.
 
     Attributes:
         program: Its launcher.
@@ -57,39 +53,61 @@ def find_java(path: str | None) -> JavaRuntime:
     Raises:
         UserError: There is none, or it is too old, or it cannot run source files; one line says which.
     """
-    wanted = path or os.environ.get("H3PROBE_JAVA") or "java"
+    program, said, version = _look(path or os.environ.get("H3PROBE_JAVA") or "java", _WANTED, "--java")
+    if version < _WANTED:
+        raise UserError(f"{program} is Java {version}; HTTP/3 came with Java {_WANTED}: name one with --java PATH")
+    if "jdk.compiler" not in _ask(program, "--list-modules"):
+        raise UserError(f"{program} is a JRE; compiling Probe.java needs a JDK {_WANTED}")
+    return JavaRuntime(program, said)
+
+
+def find_java_before_http3(path: str | None) -> JavaRuntime:
+    """Find a Java 25, or another one since 11: at `path`, else in $JAVA25_HOME, else where Debian has it.
+
+    Raises:
+        UserError: There is none, or it is another one.
+    """
+    usual = next((str(each) for each in sorted(Path("/").glob(_USUAL.lstrip("/")))), "java25")
+    program, said, version = _look(path or os.environ.get("JAVA25_HOME") or usual, _WANTED - 1, "--java25")
+    if not _FIRST <= version < _WANTED:
+        raise UserError(f"{program} is Java {version}; this takes one from before HTTP/3: name it with --java25 PATH")
+    return JavaRuntime(program, said)
+
+
+def _look(wanted: str, release: int, option: str) -> tuple[str, str, int]:
+    """The launcher, what it says of itself in one line, and its release."""
     launcher = Path(wanted, "bin", "java") if Path(wanted).is_dir() else wanted
     program = shutil.which(launcher)
     if program is None:
-        raise UserError(f"no Java at {wanted}: name a JDK {_WANTED} with --java PATH or $H3PROBE_JAVA")
+        variable = "H3PROBE_JAVA" if release == _WANTED else "JAVA25_HOME"
+        raise UserError(f"no Java at {wanted}: name a JDK {release} with {option} PATH or ${variable}")
     said = _ask(program, "-version")
     version = _VERSION.search(said)
     if version is None:
-        raise UserError(f"{program} does not say that it is a Java: name a JDK {_WANTED} with --java PATH")
-    if int(version[1]) < _WANTED:
-        raise UserError(f"{program} is Java {version[1]}; HTTP/3 came with Java {_WANTED}: name one with --java PATH")
-    if "jdk.compiler" not in _ask(program, "--list-modules"):
-        raise UserError(f"{program} is a JRE; compiling Probe.java needs a JDK {_WANTED}")
+        raise UserError(f"{program} does not say that it is a Java: name a JDK {release} with {option} PATH")
     # Not always the first line: JAVA_TOOL_OPTIONS makes the JVM speak before.
-    return JavaRuntime(program, next(line.strip() for line in said.splitlines() if version[0] in line))
+    return program, next(line.strip() for line in said.splitlines() if version[0] in line), int(version[1])
 
 
-def compile_probe(java: JavaRuntime, authority: Authority) -> Path:
-    """Compile Probe.java once, into the authority's folder: nine launches from source would take ten seconds more.
+def compile_programs(java: JavaRuntime, authority: Authority) -> Path:
+    """Compile Probe.java and Plain.java once, into the authority's folder: launches from source take a second more.
 
     Returns:
         The folder, in which Java is to be run with relative names: a launcher may run it where the paths of this
         machine mean something else.
 
     Raises:
-        UserError: It does not compile.
+        UserError: One of them does not compile.
     """
     folder = authority.trust_store.parent
-    if not (folder / "Probe.class").exists():
-        shutil.copyfile(PROBE, folder / PROBE.name)
-        said = _ask(java.program, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", ".", PROBE.name, folder=folder)
-        if not (folder / "Probe.class").exists():
-            raise UserError(f"{java.program} does not compile Probe.java: {said.strip().partition(chr(10))[0]}")
+    for source, release in ((PROBE, _WANTED), (PLAIN, _FIRST)):
+        compiled = folder / f"{source.stem}.class"
+        if not compiled.exists():
+            shutil.copyfile(source, folder / source.name)
+            javac = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", str(release), "-d", ".", source.name]
+            said = _ask(java.program, *javac, folder=folder)
+            if not compiled.exists():
+                raise UserError(f"{java.program} does not compile {source.name}: {said.strip().partition(chr(10))[0]}")
     return folder
 
 
@@ -109,90 +127,39 @@ def _ask(program: str, *arguments: str, folder: Path | None = None) -> str:
     return done.stderr + done.stdout
 
 
-async def run_probe(  # noqa: PLR0913 -- each is named at the one call
-    java: JavaRuntime,
-    scenario: Scenario,
-    authority: Authority,
-    url: str,
-    *,
-    proxy_port: int,
-    told: Callable[[Outcome], None],
-) -> list[Outcome]:
-    """Send the scenario's requests with Java's HttpClient.
+def command_line(java: JavaRuntime, scenario: Scenario, authority: Authority, url: str, proxy_port: int) -> list[str]:
+    """The command that plays a scenario, for the folder that `compile_programs` gives.
 
     Args:
-        java: From `find_java`.
+        java: What runs it.
         scenario: How many requests, and with which settings.
         authority: Whom to trust.
         url: What to ask for.
         proxy_port: A CONNECT proxy on 127.0.0.1, 0 for none.
-        told: Called with each outcome at once.
-
-    Raises:
-        UserError: Java did not run the program.
     """
-    process = await asyncio.create_subprocess_exec(
-        java.program,
-        *_arguments(scenario, authority, url, proxy_port),
-        cwd=compile_probe(java, authority),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    outcomes: list[Outcome] = []
-    try:
-        async with asyncio.timeout(_RUN_SECONDS):
-            complaint = asyncio.create_task(_read_all(process.stderr))
-            while process.stdout is not None and (line := await process.stdout.readline()):
-                outcome = parse_outcome(line.decode("utf-8", "replace"))
-                if outcome is not None:
-                    outcomes.append(outcome)
-                    told(outcome)
-            status, said = await process.wait(), await complaint
-    except TimeoutError:
-        raise UserError(f"{java.program} did not finish within {_RUN_SECONDS:g} s") from None
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    if status != 0 or not outcomes:
-        raise UserError(f"{java.program} ended with status {status}: {said.strip().partition(chr(10))[0]}")
-    return outcomes
-
-
-def _arguments(scenario: Scenario, authority: Authority, url: str, proxy_port: int) -> list[str]:
     from h3probe.lab.authority import TRUST_STORE_PASSWORD  # noqa: PLC0415 -- loads cryptography
 
-    pause = f"{scenario.dropped_after}@{_IDLE_MS}" if scenario.dropped_after else "0"
-    return [
+    how = scenario.java
+    properties = list(how.properties)
+    if how.connect_timeout_ms:
+        properties.append(f"probe.connectTimeout={how.connect_timeout_ms}")
+    if how.clients:
+        properties.append(f"probe.clients={how.clients}")
+    argv = [
+        java.program,
         f"-Djavax.net.ssl.trustStore={authority.trust_store.name}",
         f"-Djavax.net.ssl.trustStorePassword={TRUST_STORE_PASSWORD}",
-        *(f"-D{each}" for each in scenario.java.properties),
+        *(f"-D{each}" for each in properties),
         "-cp",
         ".",
-        PROBE.stem,
-        url,
-        scenario.java.where,
-        scenario.java.mode,
-        str(scenario.requests),
-        str(proxy_port),
-        pause,
     ]
-
-
-async def _read_all(stream: asyncio.StreamReader | None) -> str:
-    return (await stream.read()).decode("utf-8", "replace") if stream is not None else ""
-
-
-def parse_outcome(line: str) -> Outcome | None:
-    """Read one line that Probe.java printed; None for anything else."""
-    match = _LINE.fullmatch(line.strip())
-    if match is None:
-        return None
-    number, seconds = int(match["number"]), int(match["millis"]) / 1000
-    response = _RESPONSE.fullmatch(match["result"])
-    if response is None:
-        return Outcome(number, None, None, None, seconds, error=match["result"])
-    alt_svc = None if response["alt_svc"] == "-" else response["alt_svc"]
-    return Outcome(number, _VERSIONS.get(response["version"]), int(response["status"]), alt_svc, seconds)
+    if how.program == "Plain":
+        argv += [PLAIN.stem, url, str(scenario.requests)]
+    else:
+        pause = f"{scenario.network.dropped_after}@{_IDLE_MS}" if scenario.network.dropped_after else str(how.pause_ms)
+        argv += [PROBE.stem, url, how.where, how.mode, str(scenario.requests), str(proxy_port), pause]
+        argv += [str(_LINGER_MS)] if how.clients else []
+    if how.fresh == 1:
+        return argv
+    repeat = f'for i in $(seq {how.fresh}); do "$@" || exit; done'
+    return ["sh", "-c", repeat, "sh", *argv]

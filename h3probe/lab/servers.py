@@ -54,6 +54,7 @@ SERVERS: dict[str, ServerSpec] = {
     "h1": ServerSpec("HTTP/1.1 only, nothing on UDP", alpn=("http/1.1",)),
     "h2": ServerSpec("HTTP/2 and HTTP/1.1, nothing on UDP"),
     "h3": ServerSpec("HTTP/3, HTTP/2 and HTTP/1.1, with Alt-Svc", udp="answers", advertises=True),
+    "h3-unadvertised": ServerSpec("HTTP/3, HTTP/2 and HTTP/1.1, no Alt-Svc", udp="answers"),
     "h2-advertises-silent-h3": ServerSpec(
         "HTTP/2; Alt-Svc names an h3 that swallows every datagram", udp="silent", advertises=True
     ),

@@ -146,6 +146,14 @@ class Console:
         """A paragraph that hangs behind labels of the program's own."""
         self._hanging(before, self._say(text), "")
 
+    def line(self, parts: Sequence[Part]) -> None:
+        """One line of parts that fit, made of texts that `say` gave."""
+        self._line(parts)
+
+    def say(self, text: str) -> str:
+        """A text as this stream can show it, without control characters."""
+        return self._say(text)
+
     def blank(self) -> None:
         """An empty line."""
         self._line([])

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from h3probe.lab.demo import judge, play
+from h3probe.lab.clients import JavaClient
+from h3probe.lab.demo import play
 from h3probe.lab.java import find_java
+from h3probe.lab.judge import judge
 from h3probe.lab.outcome import Outcome
-from h3probe.lab.scenario import Expectation, load_scenarios
+from h3probe.lab.scenario import Expectation, demo_scenarios
 from h3probe.records import CaptureRecord, SummaryRecord
 from tests.real.parts import NOT_ROOT, SET_UP, RealParts
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from h3probe.records import Moment
 
 
-@pytest.mark.parametrize("scenario", load_scenarios(), ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", demo_scenarios(), ids=lambda scenario: scenario.name)
 def test_scenario(authority: Authority, scenario: Scenario) -> None:
     """The client meets the network that the scenario describes, and h3probe says what it should say."""
     moments: list[Moment] = []
@@ -48,10 +50,10 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> JavaRuntime:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("scenario", load_scenarios(), ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", demo_scenarios(), ids=lambda scenario: scenario.name)
 def test_scenario_with_java(authority: Authority, java: JavaRuntime, scenario: Scenario) -> None:
     """A real JDK 26 behaves as the built-in client does in its place, and h3probe is right about it too."""
-    played = asyncio.run(play(scenario, authority, lambda _: None, java))
+    played = asyncio.run(play(scenario, authority, lambda _: None, JavaClient(java)))
     assert played.misses == []
 
 

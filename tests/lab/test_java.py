@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from h3probe.errors import UserError
-from h3probe.lab.java import PROBE, find_java, parse_outcome
+from h3probe.lab.java import PROBE, find_java
+from h3probe.lab.outcome import parse_outcome
 
 if TYPE_CHECKING:
     from pathlib import Path

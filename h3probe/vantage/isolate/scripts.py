@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from h3probe.vantage.isolate.addresses import (
     CLIENT_INTERFACE,
@@ -30,7 +30,12 @@ PORT_SETS: Final = ("tcp4", "tcp6", "udp4", "udp6")
 # Before 1.0.7, nft knows "dstnat" for the prerouting hook alone.
 _PRIORITY: Final = {"dstnat": -100, "filter": 0, "srcnat": 100}
 
-_REJECT: Final = {"port": "port-unreachable", "admin": "admin-prohibited"}
+_REJECT: Final = {
+    "port": "port-unreachable",
+    "admin": "admin-prohibited",
+    "host": "host-unreachable",
+    "net": "no-route",
+}
 
 
 def mtu_of(spec: IsolateSpec) -> int:
@@ -148,6 +153,8 @@ def _what_ifs(addresses: Addresses, spec: IsolateSpec) -> list[str]:
         rules.append(f"{client} {_match(spec.reject_ports)} reject with icmpx {_REJECT[spec.reject_udp]}")
     if spec.block_udp is not None:
         rules.append(f"{client} {_match(spec.block_udp)} drop")
+    if spec.block_udp_answers is not None:
+        rules.append(f'iifname "{TAP}" {_match(spec.block_udp_answers, "sport")} drop')
     if spec.loss:
         # In thousandths of a percent; a comparison that is always true is refused.
         share = round(spec.loss * 1000)
@@ -157,8 +164,8 @@ def _what_ifs(addresses: Addresses, spec: IsolateSpec) -> list[str]:
     return rules
 
 
-def _match(ports: Collection[int]) -> str:
-    return f"udp dport {{ {_ports(ports)} }}" if ports else "meta l4proto udp"
+def _match(ports: Collection[int], end: Literal["dport", "sport"] = "dport") -> str:
+    return f"udp {end} {{ {_ports(ports)} }}" if ports else "meta l4proto udp"
 
 
 def _redirects(addresses: Addresses, spec: IsolateSpec, *, intercept: bool) -> list[str]:

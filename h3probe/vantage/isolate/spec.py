@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 IPV6_MINIMUM_MTU = 1280
 """Bytes; a link that carries less has no IPv6 (RFC 8200, section 5)."""
+
+
+Refusal = Literal["port", "admin", "host", "net"]
+
+_REFUSED: Final[dict[Refusal, str]] = {
+    "port": "port unreachable",
+    "admin": "administratively prohibited",
+    "host": "host unreachable",
+    "net": "network unreachable",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +25,9 @@ class IsolateSpec:
 
     Attributes:
         block_udp: Ports whose datagrams vanish; empty means every port, None none. DNS is never blocked.
-        reject_udp: Datagrams are refused at once: with ICMP port unreachable, or administratively prohibited.
+        block_udp_answers: Ports whose answers vanish, while what is sent to them arrives; empty and None likewise.
+        reject_udp: Datagrams are refused at once: with ICMP port, host or network unreachable, or administratively
+            prohibited.
         reject_ports: Which ports' datagrams are refused; empty means every port.
         loss: Percent of the packets, in each direction, that vanish.
         mtu: Bytes an IP packet may have; None leaves the uplink's.
@@ -26,7 +38,8 @@ class IsolateSpec:
     """
 
     block_udp: frozenset[int] | None = None
-    reject_udp: Literal["port", "admin"] | None = None
+    block_udp_answers: frozenset[int] | None = None
+    reject_udp: Refusal | None = None
     reject_ports: frozenset[int] = frozenset()
     loss: float = 0.0
     mtu: int | None = None
@@ -40,9 +53,10 @@ class IsolateSpec:
         words = []
         if self.block_udp is not None:
             words.append(f"{_udp(self.block_udp)} blocked silently")
+        if self.block_udp_answers is not None:
+            words.append(f"answers from {_udp(self.block_udp_answers)} blocked silently")
         if self.reject_udp is not None:
-            how = "port unreachable" if self.reject_udp == "port" else "administratively prohibited"
-            words.append(f"{_udp(self.reject_ports)} refused with ICMP {how}")
+            words.append(f"{_udp(self.reject_ports)} refused with ICMP {_REFUSED[self.reject_udp]}")
         if self.loss:
             words.append(f"{self.loss:g} % of the packets lost each way")
         if self.mtu is not None:
