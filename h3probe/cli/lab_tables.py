@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.lab.judge import NotPlayed, Played
-from h3probe.lab.report import expected_words, explanation, got_words
+from h3probe.lab.report import expected_words, explanation, first_packet, got_words
 from h3probe.show.table import Row, Table
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def draw_articles(console: Console, experiments: Sequence[Experiment], results: 
         rows = []
         for run in experiment.runs:
             result = next(waiting)
-            cells = [[run.scenario.title], [run.reports], [got_words(result), *_misses(result)], explanation(result)]
+            here = [got_words(result), *_misses(result)]
+            said = [*explanation(result), *filter(None, [first_packet(result)])]
+            cells = [[run.scenario.title], [run.reports], here, said]
             rows.append(Row(_mark(console, result), cells))
         groups.append((f"{experiment.name}  {experiment.title} ({experiment.source})", rows))
     Table(("experiment", "the article", "this machine", "h3probe"), (3, 4, 4, 8), groups).draw(console)

@@ -26,7 +26,7 @@ RUN_SECONDS: Final = 150.0
 """The longest a client may take; two waits of 30 s, several times, are no reason to end it."""
 
 _MARK: Final = "h3probe-lab"
-_CURL_LINE: Final = re.compile(rf"{_MARK} (?P<version>\d(?:\.\d)?) (?P<status>\d{{3}}) (?P<seconds>[\d.]+) (?P<error>.*)")
+_CURL_LINE: Final = re.compile(rf"{_MARK} (?P<version>\d(?:\.\d)?) (?P<status>\d{{3}}) (?P<seconds>[\d.]+)(?P<error>.*)")
 _CURL_VERSIONS: Final[dict[str, HttpVersion]] = {"1.1": "HTTP/1.1", "2": "HTTP/2", "3": "HTTP/3"}
 
 
@@ -174,7 +174,7 @@ class CurlClient:
         if match is None:
             return None
         version = _CURL_VERSIONS.get(match["version"]) if match["status"] != "000" else None
-        status, error = int(match["status"]) or None, match["error"] or "no response"
+        status, error = int(match["status"]) or None, match["error"].strip() or "no response"
         return Outcome(number, version, status, None, float(match["seconds"]), None if version else error)
 
 

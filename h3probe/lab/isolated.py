@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -80,6 +81,7 @@ async def play_isolated(scenario: Scenario, authority: Authority, client: LabCli
             stack.callback(counting.cancel)
         said: list[str] = []
         outcomes: list[Outcome] = []
+        asked_ns: list[int] = []
 
         def line(text: str) -> None:
             outcome = client.outcome(text, len(outcomes) + 1)
@@ -87,6 +89,7 @@ async def play_isolated(scenario: Scenario, authority: Authority, client: LabCli
                 said.append(text)
             else:
                 outcomes.append(outcome)
+                asked_ns.append(time.time_ns() - round(outcome.seconds * 1e9))
                 change(server, scenario, outcome)
 
         records = await _finish(process, line)
@@ -95,7 +98,7 @@ async def play_isolated(scenario: Scenario, authority: Authority, client: LabCli
     expect = client.expects(scenario)
     counted = counter.most
     misses = [] if expect is None else judge(expect, outcomes, records, counted)
-    return Played(scenario, outcomes, records, misses, counted, expect is not None)
+    return Played(scenario, outcomes, records, misses, counted, expect is not None, asked_ns[0] if asked_ns else None)
 
 
 def change(server: Server, scenario: Scenario, outcome: Outcome) -> None:

@@ -24,8 +24,6 @@ _FIRST: Final = 11
 _CHECK_SECONDS: Final = 20.0
 _IDLE_MS: Final = 2500
 """Longer than the keep-alive of one second that the scenarios set."""
-_LINGER_MS: Final = 1000
-"""While it lasts, the sockets of many clients are counted."""
 
 _VERSION: Final = re.compile(r'version "(\d+)')
 _USUAL: Final = "/usr/lib/jvm/java-25*/bin/java"
@@ -158,7 +156,7 @@ def command_line(java: JavaRuntime, scenario: Scenario, authority: Authority, ur
     else:
         pause = f"{scenario.network.dropped_after}@{_IDLE_MS}" if scenario.network.dropped_after else str(how.pause_ms)
         argv += [PROBE.stem, url, how.where, how.mode, str(scenario.requests), str(proxy_port), pause]
-        argv += [str(_LINGER_MS)] if how.clients else []
+        argv.append(str(how.linger_ms))
     if how.fresh == 1:
         return argv
     repeat = f'for i in $(seq {how.fresh}); do "$@" || exit; done'

@@ -27,6 +27,7 @@ class Played:
         misses: What was expected otherwise, a sentence each.
         counted: The most sockets and descriptors that the client had at once; None where nobody counted.
         judged: Whether anything was expected.
+        asked_ns: When the client made its first request, since the epoch, by its own account; None where unknown.
     """
 
     scenario: Scenario
@@ -35,6 +36,7 @@ class Played:
     misses: list[str] = field(default_factory=list)
     counted: Counted | None = None
     judged: bool = True
+    asked_ns: int | None = None
 
     @property
     def verdict(self) -> str:

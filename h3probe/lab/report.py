@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from h3probe.lab.judge import NotPlayed, Played
-from h3probe.records import VerdictRecord
+from h3probe.records import QuicRecord, TcpRecord, VerdictRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _PACKAGE = re.compile(r"\b(?:[a-z]+\.)+(?=[A-Z])")
 
+_FIGURE = re.compile(r"\d+(?:\.\d+)?(?: m?s| µs)?")
+_TIMES_SHOWN = 5
+
 
 def outcome_words(outcomes: Sequence[Outcome]) -> str:
-    """What the client saw: `HTTP/2 (812 ms), HTTP/3 x3 (8-15 ms)`."""
+    """What the client saw: `HTTP/2 (812 ms), HTTP/3 x3 (15, 9, 8 ms)`."""
     parts = []
     for (_, words), group in groupby(outcomes, key=lambda outcome: (outcome.version, _what(outcome))):
         alike = list(group)
         times = f" ×{len(alike)}" if len(alike) > 1 else ""  # noqa: RUF001 - a multiplication sign is meant
-        parts.append(f"{words}{times} ({_span([outcome.seconds for outcome in alike])})")
+        parts.append(f"{words}{times} ({_times([outcome.seconds for outcome in alike])})")
     return ", ".join(parts) or "nothing"
 
 
@@ -36,16 +40,13 @@ def _what(outcome: Outcome) -> str:
     return outcome.version or _PACKAGE.sub("", outcome.error or "error", count=1)
 
 
-def _span(seconds: Sequence[float]) -> str:
-    least, most = _time(min(seconds)), _time(max(seconds))
-    if least == most:
-        return least
-    number, unit = least.split()
-    return f"{number}-{most}" if most.endswith(f" {unit}") else f"{least} to {most}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 10 else f"{seconds * 1000:.0f} ms"
+def _times(seconds: Sequence[float]) -> str:
+    """All of a few, the least and the most of many; the unit once, where it is the same."""
+    shown, between = (seconds, ", ") if len(seconds) <= _TIMES_SHOWN else ((min(seconds), max(seconds)), " to ")
+    texts = [f"{each:.1f} s" if each >= 10 else f"{each * 1000:.0f} ms" for each in shown]
+    if len({text.split()[1] for text in texts}) == 1:
+        texts = [*(text.split()[0] for text in texts[:-1]), texts[-1]]
+    return between.join(texts)
 
 
 def got_words(result: Played | NotPlayed) -> str:
@@ -53,8 +54,12 @@ def got_words(result: Played | NotPlayed) -> str:
     if isinstance(result, NotPlayed):
         return f"{'failed' if result.failed else 'not played'}: {result.reason}"
     words = outcome_words(result.outcomes)
+    versions = {outcome.version for outcome in result.outcomes}
+    if "HTTP/3" not in versions and any("h3=" in (outcome.alt_svc or "") for outcome in result.outcomes):
+        words += "; Alt-Svc offered h3"
     if result.counted is not None:
-        words += f"; {result.counted.udp_sockets} UDP sockets, {result.counted.descriptors} descriptors at once"
+        sockets, descriptors = result.counted.udp_sockets, result.counted.descriptors
+        words += f"; at once {sockets} UDP socket{'' if sockets == 1 else 's'} of {descriptors} descriptors"
     return words
 
 
@@ -66,12 +71,45 @@ def expected_words(expect: Expectation) -> str:
 
 
 def explanation(result: Played | NotPlayed) -> list[str]:
-    """h3probe's verdict, and the first sentence of each finding."""
+    """h3probe's verdict, and the first sentence of each finding; of those that differ in figures alone, one."""
     if isinstance(result, NotPlayed):
         return []
-    verdicts = [record.sentence for record in result.records if isinstance(record, VerdictRecord)]
-    found = {f"{each.rule}: {first_sentence(each.summary)}": None for each in result.findings}
-    return [*dict.fromkeys(verdicts), *found]
+    texts = [record.sentence for record in result.records if isinstance(record, VerdictRecord)]
+    texts += [f"{each.rule}: {first_sentence(each.summary)}" for each in result.findings]
+    alike: dict[str, list[str]] = {}
+    for text in texts:
+        alike.setdefault(_FIGURE.sub("#", text), []).append(text)
+    return [same[0] if len(same) == 1 else f"{same[0]} (And {len(same) - 1} more like it.)" for same in alike.values()]
+
+
+def first_packet(result: Played | NotPlayed) -> str:
+    """How request 1's time was spent, as far as the wire shows it; empty where it does not.
+
+    A cold JVM takes some hundred milliseconds before it sends anything, which are in the client's own figures.
+    """
+    if isinstance(result, NotPlayed) or not result.outcomes or result.asked_ns is None:
+        return ""
+    connections = [each for each in result.records if isinstance(each, QuicRecord | TcpRecord) and each.time]
+    if not connections:
+        return ""
+    first = min(connections, key=lambda each: each.at)
+    before = (_nanoseconds(first.time or "") - result.asked_ns) / 1e9
+    words = f"request 1: first packet after {_times([max(before, 0.0)])}"
+    ready: dict[str, float] = {}
+    for each in connections:
+        if each.ready_at is not None:
+            ready.setdefault(each.type.upper(), each.ready_at)
+    for name, at in sorted(ready.items(), key=lambda pair: pair[1]):
+        if before + at - first.at <= result.outcomes[0].seconds:
+            words += f", {name} ready {_times([at - first.at])} later"
+    return f"{words}, response after {_times([result.outcomes[0].seconds])} in all"
+
+
+def _nanoseconds(time: str) -> int:
+    """RFC 3339 with nanoseconds, since the epoch."""
+    whole, _, fraction = time.removesuffix("Z").partition(".")
+    seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
+    return seconds * 1_000_000_000 + int(fraction.ljust(9, "0")[:9] or 0)
 
 
 def first_sentence(text: str) -> str:

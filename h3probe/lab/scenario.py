@@ -70,6 +70,7 @@ class Java:
         properties: System properties, as `name=value`.
         connect_timeout_ms: The client's `connectTimeout`; 0 for none.
         pause_ms: Between two requests.
+        linger_ms: After the last one, before the JVM ends.
         clients: So many HttpClients share all requests, which are sent at once; 0 for one after the other.
         fresh: In so many JVMs, one after the other.
         expect: What should come of it.
@@ -82,6 +83,7 @@ class Java:
     properties: tuple[str, ...]
     connect_timeout_ms: int
     pause_ms: int
+    linger_ms: int
     clients: int
     fresh: int
     expect: Expectation
@@ -230,6 +232,7 @@ def _java(table: Table, requests: int, expect: Expectation) -> Java:
         properties=table.texts("properties") or (),
         connect_timeout_ms=table.number("connect_timeout_ms", 0, most=60_000, least=0),
         pause_ms=table.number("pause_ms", 0, most=60_000, least=0),
+        linger_ms=table.number("linger_ms", 0, most=60_000, least=0),
         clients=table.number("clients", 0, most=_MAX_REQUESTS, least=0),
         fresh=table.number("fresh", 1, most=20),
         expect=_expectation(table.table("expect"), requests, expect),

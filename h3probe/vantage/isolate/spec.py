@@ -54,7 +54,8 @@ class IsolateSpec:
         if self.block_udp is not None:
             words.append(f"{_udp(self.block_udp)} blocked silently")
         if self.block_udp_answers is not None:
-            words.append(f"answers from {_udp(self.block_udp_answers)} blocked silently")
+            ports = ", ".join(map(str, sorted(self.block_udp_answers)))
+            words.append(f"UDP answers{f' from port {ports}' if ports else ''} blocked silently")
         if self.reject_udp is not None:
             words.append(f"{_udp(self.reject_ports)} refused with ICMP {_REFUSED[self.reject_udp]}")
         if self.loss:
