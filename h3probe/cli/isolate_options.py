@@ -23,7 +23,6 @@ class IsolateOptions:
     Attributes:
         isolate: Whether the command gets a network of its own.
         block_udp: Ports, comma-separated; empty for all, None for none.
-        block_udp_answers: The same for what comes back.
         reject_udp: `[port|admin|host|net][:PORTS]`; empty for port unreachable and all ports.
         loss: Percent.
         mtu: Bytes.
@@ -31,11 +30,11 @@ class IsolateOptions:
         rate: Megabits a second.
         no_ipv6: Whether IPv6 is left out.
         no_https_rr: Whether HTTPS records are taken out of DNS answers.
+        block_udp_answers: As `block_udp`, for what comes back.
     """
 
     isolate: bool
     block_udp: str | None
-    block_udp_answers: str | None
     reject_udp: str | None
     loss: float | None
     mtu: int | None
@@ -43,6 +42,7 @@ class IsolateOptions:
     rate: float | None
     no_ipv6: bool
     no_https_rr: bool
+    block_udp_answers: str | None = None
 
     def spec(self) -> IsolateSpec | None:
         """What is asked of the isolation; None where there is to be none.
@@ -104,7 +104,7 @@ def _reject(text: str | None) -> tuple[Refusal | None, frozenset[int]]:
     if not colon and word not in _KINDS:
         word, ports = "", word
     if word and word not in _KINDS:
-        raise click.UsageError(f"--reject-udp {text!r}: write --reject-udp [{"|".join(_KINDS)}][:PORTS], as admin:443")
+        raise click.UsageError(f"--reject-udp {text!r}: write --reject-udp [{'|'.join(_KINDS)}][:PORTS], as admin:443")
     return cast("Refusal", word or "port"), _ports("--reject-udp", ports)
 
 

@@ -59,7 +59,9 @@ def list_all() -> None:
         for name, text in named.items():
             console.row([(f"{name:<{width}}  ", "bold")], text)
     console.blank()
-    console.note("h3probe lab up [NAME] starts a server, or all; h3probe lab run NAME plays a scenario or an experiment.")
+    console.note(
+        "h3probe lab up [NAME] starts a server, or all; h3probe lab run NAME plays a scenario or an experiment."
+    )
 
 
 @lab.command(

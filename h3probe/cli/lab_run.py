@@ -16,7 +16,7 @@ from h3probe.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from h3probe.lab.article import Experiment
+    from h3probe.lab.article import Experiment, Run
     from h3probe.lab.clients import LabClient
     from h3probe.lab.judge import NotPlayed, Played
     from h3probe.lab.runs import Setting
@@ -125,9 +125,7 @@ def _client(name: str, java_path: str | None, java25_path: str | None) -> LabCli
         return clients.JavaClient(found, str(error))
 
 
-async def _run(
-    scenarios: list[Scenario], experiments: list[Experiment], setting: Setting, *, as_json: bool
-) -> int:
+async def _run(scenarios: list[Scenario], experiments: list[Experiment], setting: Setting, *, as_json: bool) -> int:
     from h3probe.lab.runs import play_all  # noqa: PLC0415 - loads the servers
     from h3probe.show.console import Console  # noqa: PLC0415 - loaded when asked for
 
@@ -169,16 +167,16 @@ def _introduce(console: Console, setting: Setting) -> None:
         if not isinstance(client.before, str):
             console.note(f"{client.before.program}: {client.before.version}")
     if setting.no_networks:
-        console.note(f"no networks of their own, so a relay does to UDP what it can: {setting.no_networks}")
+        console.note(f"no networks of their own, so a relay does to UDP what it can ({setting.no_networks})")
 
 
 def _print_json(
-    played: Sequence[Played | NotPlayed], repeated: Sequence[tuple[object, ...]], setting: Setting
+    played: Sequence[Played | NotPlayed], repeated: Sequence[tuple[Experiment, Run, Played | NotPlayed]], setting: Setting
 ) -> None:
     from h3probe.lab.report import article_json, as_json  # noqa: PLC0415 - loaded when asked for
 
     told = [as_json(result, setting.client.name) for result in played]
-    told += [article_json(*row, setting.client.name) for row in repeated]  # type: ignore[arg-type]
+    told += [article_json(*row, setting.client.name) for row in repeated]
     for each in told:
         click.echo(json.dumps(each))
 

@@ -22,7 +22,7 @@ def draw_scenarios(console: Console, results: Sequence[Played | NotPlayed], clie
         mark, style = _mark(console, result)
         console.row([(f"{mark} ", style), (f"{result.scenario.name}  ", "bold")], result.scenario.title)
         expect = client.expects(result.scenario)
-        _labelled(console, "expected", ["nothing in particular" if expect is None else expected_words(expect)])
+        _labelled(console, "expected", ["not known for this client" if expect is None else expected_words(expect)])
         _labelled(console, "got", [got_words(result), *_misses(result)])
         _labelled(console, "h3probe", explanation(result))
 

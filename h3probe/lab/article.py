@@ -1,4 +1,4 @@
-"""The experiments of two articles about HTTP/3 in Java's HttpClient, as TOML: what each reported, and how it is repeated.
+"""The experiments of two articles about HTTP/3 in Java's HttpClient, as TOML: what they reported, and how to repeat it.
 
 A file is an experiment: a row of an article, with one run or several. A run is a scenario with what the article reports
 of it beside; what should come of it is what the article reports, as ranges where it gives seconds.

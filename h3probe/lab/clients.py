@@ -26,7 +26,9 @@ RUN_SECONDS: Final = 150.0
 """The longest a client may take; two waits of 30 s, several times, are no reason to end it."""
 
 _MARK: Final = "h3probe-lab"
-_CURL_LINE: Final = re.compile(rf"{_MARK} (?P<version>\d(?:\.\d)?) (?P<status>\d{{3}}) (?P<seconds>[\d.]+)(?P<error>.*)")
+_CURL_LINE: Final = re.compile(
+    rf"{_MARK} (?P<version>\d(?:\.\d)?) (?P<status>\d{{3}}) (?P<seconds>[\d.]+)(?P<error>.*)"
+)
 _CURL_VERSIONS: Final[dict[str, HttpVersion]] = {"1.1": "HTTP/1.1", "2": "HTTP/2", "3": "HTTP/3"}
 
 

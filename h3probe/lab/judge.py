@@ -90,7 +90,11 @@ def judge(
 def _versions(expect: Expectation, outcomes: Sequence[Outcome]) -> Iterator[str]:
     seen = [outcome.version or "error" for outcome in outcomes]
     wanted = expect.versions * len(seen) if len(expect.versions) == 1 else expect.versions
-    if not seen or len(seen) != len(wanted) or any(want not in {"any", got} for want, got in zip(wanted, seen, strict=True)):
+    if (
+        not seen
+        or len(seen) != len(wanted)
+        or any(want not in {"any", got} for want, got in zip(wanted, seen, strict=True))
+    ):
         yield f"the client saw {', '.join(seen) or 'nothing'}; expected {', '.join(expect.versions)}"
 
 

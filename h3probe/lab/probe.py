@@ -1,6 +1,6 @@
 """The built-in client as a program of its own, for `h3probe watch -- COMMAND`: what Probe.java is for Java.
 
-    python -m h3probe.lab.probe https://localhost:4433/ alt-svc 3 --ca ca.pem
+python -m h3probe.lab.probe https://localhost:4433/ alt-svc 3 --ca ca.pem
 """
 
 from __future__ import annotations

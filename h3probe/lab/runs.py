@@ -83,7 +83,7 @@ async def play_one(scenario: Scenario, setting: Setting) -> Played | NotPlayed:
     obstacle = setting.client.obstacle(scenario)
     beyond = scenario.network.beyond_relay
     if not obstacle and setting.no_networks and beyond:
-        obstacle = f"a relay cannot do {beyond}, and there is no network of its own: {setting.no_networks}"
+        obstacle = f"{beyond} takes a network of its own: {setting.no_networks}"
     if obstacle:
         return NotPlayed(scenario, obstacle)
     try:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from h3probe import records
 from h3probe.show.ndjson import JSON_NAMES
 
-_TYPES: dict[str, type[records.AnyRecord]] = {each.type: each for each in get_args(records.AnyRecord)}
+_TYPES: dict[str, Any] = {each.type: each for each in get_args(records.AnyRecord)}
 _PARTS: dict[str, Any] = {
     "close": records.Close,
     "process": records.ProcessInfo,
@@ -29,9 +29,11 @@ def from_json(line: str) -> records.AnyRecord:
         given = json.loads(line)
         cls = _TYPES[given.pop("type")]
         names = {JSON_NAMES.get((cls, field.name), field.name): field.name for field in fields(cls)}
-        return cls(**{names[name]: _part(name, value) for name, value in given.items()})
+        record: records.AnyRecord = cls(**{names[name]: _part(name, value) for name, value in given.items()})
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a record: {error}") from None
+    else:
+        return record
 
 
 def _part(name: str, value: object) -> object:

@@ -58,7 +58,7 @@ def test_each_option(given: dict[str, object], expected: IsolateSpec) -> None:
         (["--isolate", "--relay", "1=a:2", "--", "true"], "--isolate excludes --relay"),
         (["--isolate", "--proxy", "8899", "--", "true"], "--isolate and a proxy exclude each other"),
         (["--isolate", "--block-udp", "http", "--", "true"], "'http' is no port"),
-        (["--isolate", "--reject-udp", "rst:443", "--", "true"], "[port|admin][:PORTS]"),
+        (["--isolate", "--reject-udp", "rst:443", "--", "true"], "[port|admin|host|net][:PORTS]"),
         (["--isolate", "--loss", "101", "--", "true"], "--loss"),
         (["--isolate", "--mtu", "12", "--", "true"], "--mtu"),
     ],

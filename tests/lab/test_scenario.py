@@ -60,7 +60,7 @@ def test_everything_is_read() -> None:
     scenario = parse_scenario("x", GOOD)
     assert (scenario.name, scenario.title, scenario.about) == ("x", "A title", "About it.")
     assert scenario.server.delay == 0.02
-    assert (scenario.network, scenario.dropped_after) == ("dropped", 1)
+    assert (scenario.network.udp, scenario.network.dropped_after) == ("dropped", 1)
     assert (scenario.policy, scenario.requests, scenario.proxy) == ("race", 2, False)
     assert (scenario.expect.versions, scenario.expect.quic, scenario.expect.tcp) == (("HTTP/2", "any"), (), None)
     assert (scenario.java.where, scenario.java.mode) == ("client", "ANY")
@@ -83,11 +83,11 @@ def test_java_expects_the_same_where_it_says_nothing() -> None:
         ("delay_ms = 20", "delay_ms = -1", "server.delay_ms must be a whole number"),
         ("delay_ms = 20", "delay_ms = true", "server.delay_ms must be a whole number"),
         ("delay_ms = 20", "dely_ms = 20", "server.dely_ms has no meaning"),
-        ('udp = "dropped"', 'udp = "lost"', "network.udp must be one of open, dropped, refused"),
+        ('udp = "dropped"', 'udp = "lost"', "network.udp must be one of open, dropped, answers-dropped"),
         ("dropped_after = 1", "dropped_after = 2", "network.dropped_after must be a whole number from 0 to 1"),
         ('policy = "race"', 'policy = "run"', "client.policy must be one of"),
         ("requests = 2", "requests = 3", "expect.versions must be a list of 3"),
-        ("requests = 2", "requests = 1000", "client.requests must be a whole number from 1 to 20"),
+        ("requests = 2", "requests = 1000", "client.requests must be a whole number from 1 to 200"),
         ('"any"]', '"HTTP/4"]', "expect.versions must be a list of 2"),
         ("quic = []", "quic = [1]", "expect.quic must be a list of texts"),
         ("[expect]", "[expected]", "expected has no meaning"),

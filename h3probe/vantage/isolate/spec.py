@@ -25,7 +25,6 @@ class IsolateSpec:
 
     Attributes:
         block_udp: Ports whose datagrams vanish; empty means every port, None none. DNS is never blocked.
-        block_udp_answers: Ports whose answers vanish, while what is sent to them arrives; empty and None likewise.
         reject_udp: Datagrams are refused at once: with ICMP port, host or network unreachable, or administratively
             prohibited.
         reject_ports: Which ports' datagrams are refused; empty means every port.
@@ -35,10 +34,10 @@ class IsolateSpec:
         rate_mbit: Megabits a second, in each direction.
         ipv6: Whether there is IPv6, where the host has it.
         https_rr: Whether DNS answers keep their HTTPS and SVCB records.
+        block_udp_answers: As `block_udp`, but what is sent arrives, and what comes back vanishes.
     """
 
     block_udp: frozenset[int] | None = None
-    block_udp_answers: frozenset[int] | None = None
     reject_udp: Refusal | None = None
     reject_ports: frozenset[int] = frozenset()
     loss: float = 0.0
@@ -47,6 +46,7 @@ class IsolateSpec:
     rate_mbit: float = 0.0
     ipv6: bool = True
     https_rr: bool = True
+    block_udp_answers: frozenset[int] | None = None
 
     def words(self) -> list[str]:
         """Name the flags in force, in the order of the options; empty when nothing is changed."""
