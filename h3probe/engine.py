@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
-from h3probe.diagnose.grouping import add_proxy_facts, origin_of_url, tell_stories
+from h3probe.diagnose.grouping import add_proxy_facts, add_told_facts, origin_of_url, tell_stories
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.verdict import client_text, deserves_verdict
-from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
+from h3probe.events import Dropped, Frame, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictRecord
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from h3probe.events import Event
     from h3probe.records import Moment
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
+    from h3probe.track.told import ToldSighting
     from h3probe.track.tracker import Connection, IcmpSighting, Progress
 
 Output = AnyRecord | object
@@ -94,6 +95,8 @@ class Engine:
     _waiting_icmp: list[IcmpSighting] = field(default_factory=list)
     _waiting_exchanges: list[ExchangeSighting] = field(default_factory=list)
     _waiting_alt_svc: list[AltSvcSighting] = field(default_factory=list)
+    _waiting_told: list[ToldSighting[ToldExchange]] = field(default_factory=list)
+    _waiting_told_alt_svc: list[ToldSighting[ToldAltSvc]] = field(default_factory=list)
     _settled_since: bool = False
     _conclude_at_ns: int = 0
 
@@ -118,6 +121,8 @@ class Engine:
                 self.dropped[event.reason] += event.count
             case Unreadable():
                 self.unreadable.append(event.reason)
+            case ToldExchange() | ToldAltSvc():
+                self.tracker.feed_told(event)
             case _:
                 self.tracker.feed_proxy(event)
         return self._collect(self.tracker.take())
@@ -205,6 +210,7 @@ class Engine:
             if about is not None and self.filters.connection(about) and self.filters.origin(about) is not False:
                 records.append(self._builder.icmp(icmp))
         records += self._seen_by_proxy(progress)
+        records += self._told_of(progress)
         for connection in self._ripe(self._waiting, progress.settled, lambda connection: connection):
             self._settled_since = True
             if not self.filters.connection(connection):
@@ -225,6 +231,16 @@ class Engine:
         return [
             *(self._builder.exchange(s) for s in exchanges if self._wanted(s.connection, s.exchange.origin)),
             *(self._builder.alt_svc(s.seen) for s in alt_svc if self._wanted(s.connection, s.seen.origin)),
+        ]
+
+    def _told_of(self, progress: Progress) -> list[AnyRecord]:
+        """The records of what the client's log, or decrypted traffic, tells."""
+        told, about = progress.told, self.connection
+        exchanges = self._ripe(self._waiting_told, told.exchanges, lambda s: about(s.connection))
+        alt_svc = self._ripe(self._waiting_told_alt_svc, told.alt_svc, lambda s: about(s.connection))
+        return [
+            *(self._builder.told(s) for s in exchanges if self._wanted(s.connection, s.told.origin)),
+            *(self._builder.told_alt_svc(s.told) for s in alt_svc if self._wanted(s.connection, s.told.origin)),
         ]
 
     def _wanted(self, connection_id: str | None, origin: str) -> bool:
@@ -271,6 +287,7 @@ class Engine:
             story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
             story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
             story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
+        add_told_facts(stories, self.tracker.told.facts)
         return stories
 
     def _diagnose(self, *, truncated: bool) -> list[AnyRecord]:

@@ -6,18 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
-from h3probe.diagnose.story import Story
+from h3probe.diagnose.story import Seen, Story
+from h3probe.events import AltSvcSeen
 from h3probe.text import clean
+from h3probe.track.clock import NS
 from h3probe.track.hosts import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h3probe.events import Endpoint, Process
+    from h3probe.events import Endpoint, Process, ToldExchange
+    from h3probe.records import KnownFrom
     from h3probe.track.clock import Clock
     from h3probe.track.names import Names
-    from h3probe.track.proxied import ProxyFacts
+    from h3probe.track.proxied import ExchangeSighting, ProxyFacts
     from h3probe.track.quic import QuicConnection
+    from h3probe.track.told import ToldFacts, ToldSighting
     from h3probe.track.tracker import Connection
 
 # Names that stand for all of a provider's customers (draft-ietf-tls-esni, 4: the public name). Which other names do
@@ -33,7 +37,7 @@ def _place(endpoint: Endpoint) -> tuple[str, int]:
 def _name_of(connection: Connection) -> str | None:
     hello = connection.hello
     if hello is None or not hello.sni or (connection.transport == "tcp" and connection.inner):
-        return None
+        return connection.told_host
     name = hello.sni.lower().rstrip(".")
     return None if hello.ech and name in ECH_PUBLIC_NAMES else name
 
@@ -219,12 +223,94 @@ def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
     ends |= {connection.client for connection, tunnel in story.tunnels if tunnel.open}
     ids = {connection.id for connection in story.connections}
     story.relayed = story.relayed or all(connection.client in facts.legs for connection in story.connections)
-    story.exchanges = [s.exchange for s in facts.exchanges if s.exchange.client in ends]
+    seen = [_by_proxy(s) for s in facts.exchanges if s.exchange.client in ends]
+    story.exchanges = sorted(seen, key=lambda e: e.time_ns)
     story.rejected = [r for r in facts.rejected if r.client in ends]
     story.trouble = [t for connection, t in facts.trouble if connection in ids]
     story.alt_svc = [a for a in facts.alt_svc if a.client in ends]
     if story.origin is not None:
         story.binding = names.binding(story.origin.rpartition(":")[0])
+
+
+def _by_proxy(sighting: ExchangeSighting) -> Seen:
+    e = sighting.exchange
+    return Seen(
+        "proxy",
+        e.time_ns,
+        e.answered_ns if e.answered_ns is not None else e.ended_ns,
+        e.version,
+        e.status,
+        e.error,
+        e.client,
+        sighting.connection,
+        intercepted=e.intercepted,
+    )
+
+
+def add_told_facts(stories: list[Story], facts: ToldFacts) -> None:
+    """Give stories what the client's log, or decrypted traffic, tells of their connections.
+
+    What is told without a connection goes to the one story of its origin only where it failed without one: a log may
+    hold requests of which the capture knows nothing. Where the proxy saw exchanges, it saw these too.
+    """
+    if not facts.exchanges and not facts.alt_svc:
+        return
+    by_connection = {c.id: story for story in stories for c in story.connections}
+    by_origin: dict[str, list[Story]] = {}
+    for story in stories:
+        if story.origin is not None and not story.relayed:
+            by_origin.setdefault(story.origin, []).append(story)
+    told: dict[int, list[Seen]] = {}
+    for sighting in facts.exchanges:
+        found = by_connection.get(sighting.connection or "") or _failed_there(by_origin, sighting.told)
+        if found is not None:
+            told.setdefault(id(found), []).append(_by_log(sighting, found))
+    for story in stories:
+        if not story.exchanges:
+            story.exchanges = _one_source(told.get(id(story), []))
+    for seen in facts.alt_svc:
+        likely = by_origin.get(origin_of_url(seen.told.origin), [])
+        found = by_connection.get(seen.connection or "") or (likely[0] if len(likely) == 1 else None)
+        if found is not None and (seen.connection is not None or _within(found, seen.told.time_ns)):
+            lines = seen.told.lines
+            # Not sooner than it can have been: what comes after it is to come after it for certain.
+            at_ns = seen.told.time_ns + seen.told.within_ns
+            client = found.connections[0].client
+            found.alt_svc.append(AltSvcSeen(at_ns, seen.connection or "", client, seen.told.origin, lines, lines))
+
+
+def _failed_there(by_origin: dict[str, list[Story]], told: ToldExchange) -> Story | None:
+    likely = by_origin.get(origin_of_url(told.origin), [])
+    if len(likely) != 1 or told.status is not None or told.local_port is not None or told.client is not None:
+        return None
+    return likely[0] if _within(likely[0], told.time_ns) else None
+
+
+def _within(story: Story, time_ns: int) -> bool:
+    """Whether a time is one at which a story's client was at work, by and large."""
+    return story.begins_ns - NS <= time_ns <= max(c.last.time_ns for c in story.connections) + NS
+
+
+def _by_log(sighting: ToldSighting[ToldExchange], story: Story) -> Seen:
+    told = sighting.told
+    connection = next((c for c in story.connections if c.id == sighting.connection), None)
+    return Seen(
+        told.known_from,
+        told.time_ns if told.began_ns is None else told.began_ns,
+        told.time_ns + told.within_ns,
+        told.version,
+        told.status,
+        told.error,
+        connection.client if connection is not None else None,
+        sighting.connection,
+    )
+
+
+def _one_source(told: list[Seen]) -> list[Seen]:
+    """What one source tells, where several tell of the same exchanges: the client's own word first."""
+    sources: tuple[KnownFrom, ...] = ("client-log", "decrypted")
+    best = next((source for source in sources if any(e.known_from == source for e in told)), None)
+    return sorted((e for e in told if e.known_from == best), key=lambda e: e.time_ns)
 
 
 def _other_ports(story: Story) -> list[int]:

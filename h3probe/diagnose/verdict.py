@@ -23,7 +23,8 @@ from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
 
 if TYPE_CHECKING:
     from h3probe.diagnose.race import Race
-    from h3probe.diagnose.story import Story
+    from h3probe.diagnose.story import Seen, Story
+    from h3probe.records import KnownFrom
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tunnel import Tunnel
@@ -33,6 +34,12 @@ NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
 
 # Interception changes what it observes; a verdict that rests on it says so.
 INTERCEPTED = "TLS was intercepted to see this, which by itself keeps Chromium and Firefox from HTTP/3."
+
+WITNESSES: dict[KnownFrom, str] = {
+    "proxy": "seen at the proxy",
+    "client-log": "by the client's own log",
+    "decrypted": "as the decrypted traffic shows",
+}
 
 
 def deserves_verdict(story: Story) -> bool:
@@ -66,8 +73,22 @@ def sentence(story: Story) -> str:
 def _verdict(story: Story) -> str:
     if story.tunnels:
         return _through_proxy(story)
-    if story.versions:
+    if story.answered:
         return _exchanged(story) + _then(story)
+    if story.unanswered:
+        return _unanswered(story)
+    return _from_the_wire(story)
+
+
+def _unanswered(story: Story) -> str:
+    """What is known where no request was answered, by the word of who saw them."""
+    failed = story.unanswered
+    where = WITNESSES[failed[0].known_from]
+    told = f" No response to {count(len(failed), 'request')}, {where}{_said(failed)}."
+    return _from_the_wire(story) + told
+
+
+def _from_the_wire(story: Story) -> str:
     quic = [q for q in story.quic if q.established and not q.mid_stream]
     tcp = [t for t in story.tcp if t.ready is not None]
     if story.crowded and story.tcp:
@@ -91,18 +112,38 @@ def _begins_with(story: Story, race: Race) -> bool:
 
 
 def _exchanged(story: Story) -> str:
-    """What the proxy saw of each exchange."""
-    exchanges = sorted((e for e in story.exchanges if e.status is not None), key=lambda e: e.time_ns)
-    first, *later = [clean(e.version, 16) for e in exchanges]
-    failed = count(len(story.exchanges) - len(exchanges), "request")
-    without = f"; {failed} got no response" if len(story.exchanges) > len(exchanges) else ""
+    """What is known of each exchange."""
+    first, *later = [clean(e.version or "HTTP", 16) for e in story.answered]
+    failed = story.unanswered
+    without = f"; {count(len(failed), 'request')} got no response{_said(failed)}" if failed else ""
+    where = WITNESSES[story.exchanges[0].known_from]
     if not later:
-        return f"{first} for the one request{' that was answered' if without else ''}, seen at the proxy{without}."
-    if set(later) == {first}:
+        text = f"{first} for the one request{' that was answered' if without else ''}, {where}{without}."
+    elif set(later) == {first}:
         answered = " that were answered" if without else ""
-        return f"{first} for all {len(exchanges)} requests{answered}, seen at the proxy{without}."
-    rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
-    return f"{first} for the first request, then {rest}, seen at the proxy{without}."
+        text = f"{first} for all {len(later) + 1} requests{answered}, {where}{without}."
+    else:
+        rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
+        text = f"{first} for the first request, then {rest}, {where}{without}."
+    return text + _ready_not_carried(story)
+
+
+def _said(failed: list[Seen]) -> str:
+    """What the client itself says of requests that failed, where it is the one who tells."""
+    words = next((e.error for e in failed if e.error and e.known_from == "client-log"), None)
+    return f" ({clean(words, 120)})" if words else ""
+
+
+def _ready_not_carried(story: Story) -> str:
+    """Say so where the first request went over the one that was ready later."""
+    race = next(iter(story.races), None)
+    if race is None or race.carried is None or race.ready_margin is None or race.first_ready == race.carried:
+        return ""
+    ahead, behind = ("QUIC", "TCP") if race.first_ready == "quic" else ("TCP", "QUIC")
+    return (
+        f" {ahead} was ready {seconds(race.ready_margin)} before {behind} and did not carry the first request: the client "
+        "lost that race, not the network."
+    )
 
 
 def _waits(story: Story) -> list[tuple[QuicConnection, float]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from h3probe.errors import PrivilegeError
 from h3probe.events import ProxyDied
 from h3probe.run.attribution import Attribution, local_addresses
+from h3probe.run.client_log import ask_for_log
 from h3probe.run.end import End, Ended, Plan
 from h3probe.run.proxying import hand_over
 from h3probe.run.session import TICK_S, Session
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from h3probe.engine import Engine
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
+    from h3probe.vantage.clientlog.pipe import LogPipe
     from h3probe.vantage.proxy_spec import ProxySpec
 
 QUIC_V1 = 1
@@ -78,21 +80,32 @@ def sniff(
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
         environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
+        log: LogPipe | None = None
+        if plan.client_log:
+            log, environment = ask_for_log(plan, output, environment, user)
+            stack.enter_context(log)
         if sniffer is not None:
             output.note(_announcement(plan))
         # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.
         began_ns = 0
         if plan.command:
             began_ns = time.time_ns()
-            command = stack.enter_context(Command(plan.command, env=environment, user=user, stdout=plan.stdout))
+            stderr = None if log is None else log.write_end
+            command = stack.enter_context(
+                Command(plan.command, env=environment, user=user, stdout=plan.stdout, stderr=stderr)
+            )
             helper.watch(command.pid)
         # The parser of hostile bytes keeps no rights: everything that needs them is open by now.
         if user is not None:
             privileges.drop(user)
+        if log is not None:
+            log.start()
         root = command.pid if command is not None else plan.pid
         if root is not None:
             attribution.narrow(root, began_ns)
-        ended = _Loop(plan, sniffer, helper, command, stop, session, proxy).run()
+        ended = _Loop(plan, sniffer, helper, command, stop, session, proxy, log=log).run()
+        if log is not None:
+            session.events(log.rest())
         if proxy is not None:
             session.events(proxy.stop())
         if sniffer is not None:
@@ -137,6 +150,7 @@ class _Loop:
     session: Session
     proxy: Proxy | None = None
     proxy_died: bool = False
+    log: LogPipe | None = None
 
     def run(self) -> Ended:
         end = End(self.plan, self.command, self.stop)
@@ -168,4 +182,6 @@ class _Loop:
             if any(isinstance(event, ProxyDied) for event in events):
                 selector.unregister(self.proxy)
                 self.proxy, self.proxy_died = None, True
+        if self.log is not None:
+            self.session.events(self.log.events())
         self.session.tick()
