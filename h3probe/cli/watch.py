@@ -91,10 +91,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError("--pid and a command exclude each other")
     if write is None and (full or force):
         raise click.UsageError(f"{'--full' if full else '--force'} is for the file of --write")
-    if client_log and (not command or relays):
-        raise click.UsageError("--client-log is for a command that is sniffed: its standard error is what is read")
-    if show_log and not client_log:
-        raise click.UsageError("--show-log is for --client-log")
+    _check_log(client_log=client_log, show_log=show_log, sniffed=bool(command) and not relays)
     if write == "-":
         raise click.UsageError("--write needs the name of a file; standard output has the report")
     _check_pid(pid)
@@ -122,6 +119,13 @@ def watch(  # noqa: PLR0913 - one parameter per option
     if ended.command is not None and exit_code == "command":
         ctx.exit(ended.command)
     ctx.exit(engine.exit_status)
+
+
+def _check_log(*, client_log: bool, show_log: bool, sniffed: bool) -> None:
+    if client_log and not sniffed:
+        raise click.UsageError("--client-log is for a command that is sniffed: its standard error is what is read")
+    if show_log and not client_log:
+        raise click.UsageError("--show-log is for --client-log")
 
 
 def _check_pid(pid: int | None) -> None:

@@ -263,7 +263,7 @@ def add_told_facts(stories: list[Story], facts: ToldFacts) -> None:
     told: dict[int, list[Seen]] = {}
     for sighting in facts.exchanges:
         found = by_connection.get(sighting.connection or "") or _failed_there(by_origin, sighting.told)
-        if found is not None:
+        if found is not None and _same_host(found, sighting.told.origin):
             told.setdefault(id(found), []).append(_by_log(sighting, found))
     for story in stories:
         if not story.exchanges:
@@ -277,6 +277,11 @@ def add_told_facts(stories: list[Story], facts: ToldFacts) -> None:
             at_ns = seen.told.time_ns + seen.told.within_ns
             client = found.connections[0].client
             found.alt_svc.append(AltSvcSeen(at_ns, seen.connection or "", client, seen.told.origin, lines, lines))
+
+
+def _same_host(story: Story, origin: str) -> bool:
+    """Whether an exchange is with a story's origin: a client may use one connection for several."""
+    return story.origin is None or story.origin.rpartition(":")[0] == origin_of_url(origin).rpartition(":")[0]
 
 
 def _failed_there(by_origin: dict[str, list[Story]], told: ToldExchange) -> Story | None:

@@ -141,8 +141,8 @@ def _ready_not_carried(story: Story) -> str:
         return ""
     ahead, behind = ("QUIC", "TCP") if race.first_ready == "quic" else ("TCP", "QUIC")
     return (
-        f" {ahead} was ready {seconds(race.ready_margin)} before {behind} and did not carry the first request: the client "
-        "lost that race, not the network."
+        f" {ahead} was ready {seconds(race.ready_margin)} before {behind} and did not carry the first request: the "
+        "client lost that race, not the network."
     )
 
 

@@ -80,10 +80,7 @@ def sniff(
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
         environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
-        log: LogPipe | None = None
-        if plan.client_log:
-            log, environment = ask_for_log(plan, output, environment, user)
-            stack.enter_context(log)
+        log, environment = ask_for_log(stack, plan, output, environment, user)
         if sniffer is not None:
             output.note(_announcement(plan))
         # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.
@@ -98,14 +95,10 @@ def sniff(
         # The parser of hostile bytes keeps no rights: everything that needs them is open by now.
         if user is not None:
             privileges.drop(user)
-        if log is not None:
-            log.start()
         root = command.pid if command is not None else plan.pid
         if root is not None:
             attribution.narrow(root, began_ns)
         ended = _Loop(plan, sniffer, helper, command, stop, session, proxy, log=log).run()
-        if log is not None:
-            session.events(log.rest())
         if proxy is not None:
             session.events(proxy.stop())
         if sniffer is not None:
@@ -154,6 +147,8 @@ class _Loop:
 
     def run(self) -> Ended:
         end = End(self.plan, self.command, self.stop)
+        if self.log is not None:
+            self.log.start()
         with selectors.DefaultSelector() as selector:
             sources: list[HasFileno] = [self.stop.wake]
             if self.sniffer is not None:
@@ -166,6 +161,8 @@ class _Loop:
                 selector.register(source, selectors.EVENT_READ)
             while not end.reached() and not (self.proxy_died and self.command is None):
                 self._step(selector)
+        if self.log is not None:
+            self.session.events(self.log.rest())
         return Ended(end.status, self.stop.requested)
 
     def _step(self, selector: selectors.BaseSelector) -> None:

@@ -127,13 +127,20 @@ class ToldTracker:
                 if len(self.facts.exchanges) < LIMIT:
                     self.facts.exchanges.append(sighting)
                 if connection is not None:
-                    connection.told_host = connection.told_host or _host(told.origin)
+                    self._name(connection, told.origin)
                     self._say(connection, told)
             else:
                 seen = ToldSighting(told, name)
                 self._new.alt_svc.append(seen)
                 if len(self.facts.alt_svc) < LIMIT:
                     self.facts.alt_svc.append(seen)
+
+    @staticmethod
+    def _name(connection: Connection, origin: str) -> None:
+        """Remember a connection's host by its first exchange; not where it may be a proxy's, or an alternative's."""
+        host, _, port = origin.lower().partition("://")[2].rpartition(":")
+        if connection.told_host is None and str(connection.server.port) == port:
+            connection.told_host = clean(host.strip("[]"), 255)
 
     def _find(self, told: Told) -> Connection | None:
         """Return the one connection that a report can be about, None where there is none, or more than one."""
@@ -173,10 +180,6 @@ def took_seconds(told: ToldExchange) -> float | None:
     return (told.time_ns - told.began_ns) / NS
 
 
-def _host(origin: str) -> str:
-    return clean(origin.partition("://")[2].rpartition(":")[0].strip("[]").lower(), 255)
-
-
 def _fits(told: Told, connection: Connection) -> bool:
     """Whether nothing that is known of a connection speaks against a report."""
     if told.client is not None and told.client != connection.client:
@@ -184,14 +187,10 @@ def _fits(told: Told, connection: Connection) -> bool:
     if told.server is not None and told.server != connection.server:
         return False
     slack_ns = SLACK_NS + told.within_ns
-    if not connection.first.time_ns - slack_ns <= told.time_ns <= _end_ns(connection) + slack_ns:
+    # A close leaves after what it is the end of: all that is told of a connection is told while it lives.
+    if not connection.first.time_ns - slack_ns <= told.time_ns <= connection.last.time_ns + slack_ns:
         return False
     return told.server is not None or _leads_to(connection, told.origin)
-
-
-def _end_ns(connection: Connection) -> int:
-    """When the last thing could be told of a connection: a close leaves after what it is the end of."""
-    return connection.last.time_ns
 
 
 def _leads_to(connection: Connection, origin: str) -> bool:

@@ -19,7 +19,7 @@ _GRACE_S = 2.0
 
 
 class Command:
-    """A child process with this terminal and, unless others are given, these standard streams, untouched, in this process group.
+    """A child process with this terminal and these standard streams, in this process group; untouched by default.
 
     A terminal's Ctrl-C therefore reaches both, and the command decides for itself what it means. As a context manager
     it does not outlive its block: one that still runs then is told to end, and is killed after a while.

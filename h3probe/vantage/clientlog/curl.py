@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from h3probe.events import Endpoint, ToldAltSvc, ToldExchange
 from h3probe.track.clock import NS
 from h3probe.track.table import BoundedTable
+from h3probe.vantage.clientlog.lines import LONGEST_LINE
 from h3probe.vantage.clientlog.wallclock import WallClock, http_date
 from h3probe.vantage.clientlog.words import LONGEST_ERROR, origin_and_url
 
@@ -103,6 +104,7 @@ class CurlLog:
             Whether the line is the log's own.
         """
         self._live_ns = now_ns
+        line = line[:LONGEST_LINE]
         found = _LINE.match(line)
         if found is None:
             failed = _FAILED.match(line)

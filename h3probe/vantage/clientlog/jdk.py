@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from h3probe.events import ToldAltSvc, ToldExchange
 from h3probe.track.clock import NS
 from h3probe.track.table import BoundedTable
+from h3probe.vantage.clientlog.lines import LONGEST_LINE
 from h3probe.vantage.clientlog.wallclock import OWN_CLOCK, WallClock, http_date, iso_utc
 from h3probe.vantage.clientlog.words import LONGEST_ERROR, origin_and_url
 
@@ -43,12 +44,18 @@ _RESPONSE: Final = re.compile(r"\(([A-Z]+) (\S+)\) (\d{3}) (HTTP_\d(?:_\d)?)(?: 
 _EXCHANGE: Final = r"(\S+) ([A-Z]+) #(\d{1,18})"
 _ASKS: Final = re.compile(rf"getConnectionFor exchange {_EXCHANGE}")
 _JOINS: Final = re.compile(rf"Waiting for connection for: {_EXCHANGE}.* for #(\d{{1,18}})")
-_GETS: Final = re.compile(rf"Http3Connection\.createAsync: Got HttpQuicConnection for {_EXCHANGE} is: quic:(\d{{1,18}})")
-_STARTS: Final = re.compile(rf"Starting HTTP/3 exchange for QuicClientConnection\((\d{{1,18}})\)/streamId=(\d{{1,19}}) \({_EXCHANGE}\)")
+_GETS: Final = re.compile(
+    rf"Http3Connection\.createAsync: Got HttpQuicConnection for {_EXCHANGE} is: quic:(\d{{1,18}})"
+)
+_STARTS: Final = re.compile(
+    rf"Starting HTTP/3 exchange for QuicClientConnection\((\d{{1,18}})\)/streamId=(\d{{1,19}}) \({_EXCHANGE}\)"
+)
 _WAITED: Final = re.compile(rf"Completing pending waiter for: {_EXCHANGE} with (.*)")
 _GIVES_UP: Final = re.compile(rf"No HTTP/3 connection created for requests to .* originally created for {_EXCHANGE}")
 _QUIC: Final = re.compile(r"QuicClientConnection\((\d{1,18})\):? ?(.*)")
-_LOCAL: Final = re.compile(r"(?:connectionId: (?P<scid>(?:[0-9a-f]{2}){0,20}),.* - |local address: )\S*:(?P<port>\d{1,5})$")
+_LOCAL: Final = re.compile(
+    r"(?:connectionId: (?P<scid>(?:[0-9a-f]{2}){0,20}),.* - |- local address: )\S*:(?P<port>\d{1,5})$"
+)
 _CLOSING: Final = re.compile(r"entering closing state, code .*? - (?:[\w.]+(?:Exception|Error): )?(.*)")
 _FAILED: Final = re.compile(r"QUIC handshake failed: (.*)")
 _DEADLINE: Final = re.compile(r"started QUIC idle timeout .*Deadline\((\d{4}-\d\d-\d\dT[\d:]{8})")
@@ -126,7 +133,9 @@ class JdkLog:
     @staticmethod
     def recognises(line: str) -> bool:
         """Whether only such a log has such a line."""
-        return _SOURCE.search(line) is not None or (_LOGGER.search(line) is not None and _MESSAGE.search(line) is not None)
+        return _SOURCE.search(line) is not None or (
+            _LOGGER.search(line) is not None and _MESSAGE.search(line) is not None
+        )
 
     def line(self, line: str, now_ns: int | None = None) -> bool:
         """Take a line, without its end.
@@ -139,6 +148,7 @@ class JdkLog:
             Whether the line is the log's own.
         """
         self._live_ns = now_ns
+        line = line[:LONGEST_LINE]
         if _SOURCE.search(line) is not None:
             self._block, self._in_source = None, True
             self.clock.face(line)
@@ -338,7 +348,7 @@ class JdkLog:
         found = _QUIC.search(text)
         if found is None:
             return
-        local = _LOCAL.search(found[2])
+        local = _LOCAL.match(found[2])
         if local is not None and 0 < int(local["port"]) < 65536:
             connection = self._connection(int(found[1]))
             connection.port = int(local["port"])
@@ -348,7 +358,7 @@ class JdkLog:
         if closing is not None:
             connection = self._connection(int(found[1]))
             connection.error = connection.error or closing[1][:LONGEST_ERROR]
-        idle = _DEADLINE.search(found[2])
+        idle = _DEADLINE.match(found[2])
         utc_ns = iso_utc(idle[1]) if idle is not None else None
         if utc_ns is not None:
             self.clock.anchor(utc_ns - _IDLE_NS, OWN_CLOCK)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from h3probe.events import Endpoint, ToldAltSvc, ToldExchange
 from h3probe.track.table import BoundedTable
-from h3probe.vantage.clientlog.wallclock import EpochClock
+from h3probe.vantage.clientlog.wallclock import EpochClock, WallClock
 from h3probe.vantage.clientlog.words import LONGEST_ERROR, origin_and_url
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class NetLog:
     """
 
     def __init__(self) -> None:
-        self.clock = EpochClock()
+        self.clock: WallClock = EpochClock()
         self._constants = _Constants()
         self._sources: BoundedTable[int, _Source] = BoundedTable(LIMIT)
         self._requests: BoundedTable[int, _Request] = BoundedTable(LIMIT)
@@ -130,16 +130,14 @@ class NetLog:
         text = line.strip().rstrip(",")
         if not text.startswith("{"):
             return False
-        try:
-            # The constants' line opens the object that all the events are in.
-            value = json.loads(text + "}" if self.recognises(text) and not text.endswith("]}") else text)
-        except (ValueError, RecursionError):
-            return False
-        if not isinstance(value, dict):
+        # The constants' line opens the object that all the events are in; a log may also be one line as a whole.
+        value = _object(text + "}") or _object(text) if self.recognises(text) else _object(text)
+        if value is None:
             return False
         if isinstance(value.get("constants"), dict):
             self._constants = _constants(value["constants"])
-            for event in value.get("events") or () if isinstance(value.get("events"), list) else ():
+            events = value.get("events")
+            for event in events if isinstance(events, list) else ():
                 self._event(event)
             return True
         return self._event(value)
@@ -275,6 +273,14 @@ class NetLog:
                 within_ns=MS,
             )
         )
+
+
+def _object(text: str) -> Params | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _constants(value: Params) -> _Constants:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 CHUNK: Final = 65_536
 # How long the beginning of a line may wait for its end before it is passed on: a prompt has none.
 PATIENCE_S: Final = 0.05
+# How long a command's children may go on to be read when it has ended.
+AFTERWARDS_S: Final = 0.5
 # What a command may print while nobody reads.
 ROOM: Final = 1 << 20
 
@@ -154,12 +156,15 @@ class LogPipe:
         self._read_end = self.write_end = -1
 
     def _run(self) -> None:
-        while True:
+        until = None
+        while until is None or time.monotonic() < until:
             ready, _, _ = select.select([self._read_end], [], [], PATIENCE_S)
+            if self._stop.is_set():
+                # Whoever still holds the other end is no longer the command.
+                until = until or time.monotonic() + AFTERWARDS_S
             if not ready:
                 self._pass(self._sieve.release())
-                # Whoever still holds the other end is no longer the command.
-                if self._stop.is_set():
+                if until is not None:
                     break
                 continue
             data = os.read(self._read_end, CHUNK)
@@ -176,9 +181,13 @@ class LogPipe:
 
     def _pass(self, data: bytes) -> None:
         """Pass on; where nobody reads any more, the command need not know."""
-        with suppress(OSError):
-            while data:
+        while data:
+            try:
                 data = data[os.write(self._out, data) :]
+            except BlockingIOError:  # Whoever shares it has set it not to wait.
+                select.select([], [self._out], [])
+            except OSError:
+                return
 
 
 def _widen(descriptor: int) -> None:
