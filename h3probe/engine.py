@@ -23,6 +23,7 @@ from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictReco
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.table import BoundedTable
+from h3probe.track.told import ToldFacts
 from h3probe.track.tracker import Tracker
 from h3probe.wire.link import link_type_name
 
@@ -235,7 +236,9 @@ class Engine:
 
     def _told_of(self, progress: Progress) -> list[AnyRecord]:
         """The records of what the client's log, or decrypted traffic, tells."""
-        told, about = progress.told, self.connection
+        if progress.told is None and not (self._waiting_told or self._waiting_told_alt_svc):
+            return []
+        told, about = progress.told or ToldFacts(), self.connection
         exchanges = self._ripe(self._waiting_told, told.exchanges, lambda s: about(s.connection))
         alt_svc = self._ripe(self._waiting_told_alt_svc, told.alt_svc, lambda s: about(s.connection))
         return [

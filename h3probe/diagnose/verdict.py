@@ -35,6 +35,8 @@ NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
 # Interception changes what it observes; a verdict that rests on it says so.
 INTERCEPTED = "TLS was intercepted to see this, which by itself keeps Chromium and Firefox from HTTP/3."
 
+# Different errors that a sentence can hold.
+ERRORS_SAID = 2
 WITNESSES: dict[KnownFrom, str] = {
     "proxy": "seen at the proxy",
     "client-log": "by the client's own log",
@@ -130,8 +132,10 @@ def _exchanged(story: Story) -> str:
 
 def _said(failed: list[Seen]) -> str:
     """What the client itself says of requests that failed, where it is the one who tells."""
-    words = next((e.error for e in failed if e.error and e.known_from == "client-log"), None)
-    return f" ({clean(words, 120)})" if words else ""
+    words = dict.fromkeys(clean(e.error, 120) for e in failed if e.error and e.known_from == "client-log")
+    if not words:
+        return ""
+    return f" ({'; '.join([*words][:ERRORS_SAID])}{'; …' if len(words) > ERRORS_SAID else ''})"
 
 
 def _ready_not_carried(story: Story) -> str:

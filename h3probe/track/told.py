@@ -75,7 +75,7 @@ class ToldTracker:
         self._by_port: BoundedTable[tuple[Literal["quic", "tcp"], int], list[Connection]] = BoundedTable(PORTS_LIMIT)
         self._waiting: list[Told] = []
         self._retry_ns = 0
-        self._new = ToldFacts()
+        self._new: ToldFacts | None = None
         self.facts = ToldFacts()
 
     def opened(self, connection: Connection) -> None:
@@ -112,18 +112,19 @@ class ToldTracker:
         waiting, self._waiting = self._waiting, []
         self._join(waiting)
 
-    def take(self) -> ToldFacts:
-        """Return what has been joined, or found to join nothing, since the last call."""
-        new, self._new = self._new, ToldFacts()
+    def take(self) -> ToldFacts | None:
+        """Return what has been joined, or found to join nothing, since the last call; None where that is nothing."""
+        new, self._new = self._new, None
         return new
 
     def _join(self, reports: Iterable[Told]) -> None:
+        new = self._new = self._new or ToldFacts()
         for told in reports:
             connection = self._find(told)
             name = connection.id if connection is not None else None
             if isinstance(told, ToldExchange):
                 sighting = ToldSighting(told, name)
-                self._new.exchanges.append(sighting)
+                new.exchanges.append(sighting)
                 if len(self.facts.exchanges) < LIMIT:
                     self.facts.exchanges.append(sighting)
                 if connection is not None:
@@ -131,7 +132,7 @@ class ToldTracker:
                     self._say(connection, told)
             else:
                 seen = ToldSighting(told, name)
-                self._new.alt_svc.append(seen)
+                new.alt_svc.append(seen)
                 if len(self.facts.alt_svc) < LIMIT:
                     self.facts.alt_svc.append(seen)
 
@@ -187,8 +188,12 @@ def _fits(told: Told, connection: Connection) -> bool:
     if told.server is not None and told.server != connection.server:
         return False
     slack_ns = SLACK_NS + told.within_ns
-    # A close leaves after what it is the end of: all that is told of a connection is told while it lives.
-    if not connection.first.time_ns - slack_ns <= told.time_ns <= connection.last.time_ns + slack_ns:
+    # What is told of a connection is told while it lives; what failed may have failed in silence, and a client that
+    # waits sends again after twice the time.
+    first_ns, last_ns = connection.first.time_ns, connection.last.time_ns
+    if isinstance(told, ToldExchange) and told.status is None:
+        last_ns += last_ns - first_ns
+    if not first_ns - slack_ns <= told.time_ns <= last_ns + slack_ns:
         return False
     return told.server is not None or _leads_to(connection, told.origin)
 

@@ -55,7 +55,7 @@ class Progress:
         dns: Service bindings in DNS answers.
         exchanges: Requests and responses that the proxy saw.
         alt_svc: Alt-Svc lines that it saw.
-        told: What the client's log, or decrypted traffic, told of.
+        told: What the client's log, or decrypted traffic, told of; None where that is nothing.
     """
 
     opened: list[Connection] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Progress:
     dns: list[DnsSighting] = field(default_factory=list)
     exchanges: list[ExchangeSighting] = field(default_factory=list)
     alt_svc: list[AltSvcSighting] = field(default_factory=list)
-    told: ToldFacts = field(default_factory=ToldFacts)
+    told: ToldFacts | None = None
 
 
 class Tracker:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import pytest
 
 from h3probe.engine import Engine
 from h3probe.records import FindingRecord, VerdictRecord
 from h3probe.wire.quic.versions import V2
-from tests.diagnose.scenario import CLIENT, JDK, ROUTER, SERVER, Network, Packet, Tcp
+from tests.diagnose.scenario import CLIENT, JDK, ROUTER, SERVER, Network, Packet, Quic, Tcp
 
 PROXY = "192.0.2.3"
 
@@ -547,3 +549,90 @@ def test_without_packets_nothing_is_said_of_quic() -> None:
     summaries = [r.summary for r in records if isinstance(r, FindingRecord)]
     assert len(sentences) == len(summaries) == 1
     assert not any("no QUIC packet left" in text for text in (*sentences, *summaries))
+
+
+def told_race(network: Network) -> tuple[Quic, Tcp]:
+    """A race in which QUIC was ready first and both carried something."""
+    quic, tcp = network.quic(software=JDK), network.tcp(software=JDK)
+    quic.connects(0.0)
+    tcp.connects(0.01, rtt=0.1)
+    quic.request(1.0)
+    quic.response(1.01)
+    return quic, tcp
+
+
+def test_the_clients_own_log() -> None:
+    """The versions are counted, and that the race's winner was not used is said."""
+    network = Network()
+    quic, tcp = told_race(network)
+    network.told(0.5, tcp)
+    network.told(1.0, quic, "HTTP/3")
+    network.told(1.0, quic, "HTTP/3")
+    verdict = network.explain().verdict
+    assert verdict.versions == {"HTTP/2": 1, "HTTP/3": 2}
+    assert verdict.sentence.startswith("HTTP/2 for the first request, then HTTP/3 for 2, by the client's own log. ")
+    assert verdict.sentence.endswith("did not carry the first request: the client lost that race, not the network.")
+
+
+def test_what_failed_by_the_clients_own_log() -> None:
+    """Requests without a response are counted apart, in the client's own words."""
+    network = Network()
+    _, tcp = told_race(network)
+    network.told(0.5, tcp)
+    for error in ("java.io.IOException: \x1b", "a second", "a second"):
+        network.told(0.6, None, None, error=error)
+    verdict = network.explain().verdict
+    assert verdict.versions == {"HTTP/2": 1}
+    assert "3 requests got no response (java.io.IOException: \\x1b; a second)" in verdict.sentence
+
+
+def test_nothing_but_failures() -> None:
+    """What the wire shows comes first, then what the client says of it."""
+    network = Network()
+    quic = network.quic(software=JDK)
+    quic.initials(0.0, 1.0, 3.0)
+    network.told(4.0, quic, None, error="No response from peer")
+    verdict = network.explain().verdict
+    assert verdict.versions is None
+    assert verdict.sentence.startswith("No connection")
+    assert verdict.sentence.endswith("No response to 1 request, by the client's own log (No response from peer).")
+
+
+def test_requests_told_twice_count_once() -> None:
+    """Where the log and decrypted traffic both tell, the log counts; where the proxy saw them, its report does."""
+    network = Network()
+    quic, tcp = told_race(network)
+    sources: list[Literal["client-log", "decrypted"]] = ["client-log", "decrypted"]
+    for known_from in sources:
+        network.told(0.5, tcp, known_from=known_from)
+        network.told(1.0, quic, "HTTP/3", known_from=known_from)
+    explained = network.explain()
+    assert len(explained.exchanges) == 4
+    assert explained.verdict.versions == {"HTTP/2": 1, "HTTP/3": 1}
+    network.proxy().exchange(0.5, tcp)
+    assert network.explain().verdict.versions == {"HTTP/2": 1}
+
+
+def test_a_log_names_what_the_wire_does_not() -> None:
+    """The JDK sends no name for localhost over QUIC: its log has it, and the story its origin."""
+    network = Network()
+    quic = network.quic(software=JDK, sni=None, server="127.0.0.1", port=4433)
+    quic.connects(0.0)
+    quic.request(1.0)
+    assert network.explain().verdict.origin == "127.0.0.1:4433"
+    network.told(0.5, quic, "HTTP/3", origin="https://localhost:4433", url="https://localhost:4433/")
+    assert network.explain().verdict.origin == "localhost:4433"
+
+
+def test_another_origin_on_the_same_connection_is_not_counted() -> None:
+    """A client may use one connection for several origins: each verdict is about its own."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.connects(0.0)
+    tcp.exchanges(1.0)
+    ends: dict[str, Any] = {"client": tcp.client_end, "server": tcp.server_end}
+    network.told(0.5, tcp, **ends)
+    network.told(0.6, tcp, origin="https://static.example:443", **ends)
+    explained = network.explain()
+    assert [e.connection for e in explained.exchanges] == ["tcp-1", "tcp-1"]
+    assert explained.verdict.versions == {"HTTP/2": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 CHUNK: Final = 1 << 18
 # More than this is not kept: the oldest is what matters least where a log goes on for days.
 LIMIT: Final = 100_000
+# Lines before the first one by which a log is recognised that may be its own.
+EARLY: Final = 16
 
 
 class ClientLogFile(Iterator[Event]):
@@ -69,14 +72,20 @@ class ClientLogFile(Iterator[Event]):
 def _read(path: Path) -> tuple[list[Told], ClientLog | None, int]:
     log: ClientLog | None = None
     told: list[Told] = []
+    before: deque[str] = deque(maxlen=EARLY)
     lines = Lines(LONGEST_EVENT)
     with path.open("rb") as stream:
         while True:
             chunk = stream.read(CHUNK)
             for line in lines.feed(chunk) if chunk else lines.finish():
-                log = log if log is not None else recognise(line)
                 if log is not None:
                     log.line(line)
+                    continue
+                before.append(line)
+                log = recognise(line)
+                if log is not None:
+                    for early in before:
+                        log.line(early)
             if log is not None:
                 if not chunk:
                     log.finish()

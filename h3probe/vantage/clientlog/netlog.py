@@ -55,6 +55,7 @@ BEHIND: Final = (
 )
 _STATUS: Final = re.compile(r"HTTP/\d(?:\.\d)? (\d{3})")
 _ENDPOINT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|(\d{1,3}(?:\.\d{1,3}){3})):(\d{1,5})$")
+_DECODER: Final = json.JSONDecoder()
 
 Params = dict[str, Any]
 
@@ -237,14 +238,15 @@ class NetLog:
 
     def _ended(self, number: int, time_ns: int, params: Params) -> None:
         request = self._requests.pop(number)
-        self._sources.pop(number)
         code = params.get("net_error")
+        carrier = self._carrier(number) or _Source()
+        self._sources.pop(number)
         if request is None or request.told or not isinstance(code, int) or code == 0:
             return
         parts = origin_and_url(request.url)
         if parts is not None:
             error = f"net::{self._constants.errors.get(code, code)}"[:LONGEST_ERROR]
-            self._tell(request, parts, time_ns, self._carrier(number) or _Source(), error=error)
+            self._tell(request, parts, time_ns, carrier, error=error)
 
     def _tell(  # noqa: PLR0913 - what an exchange is made of
         self,
@@ -276,8 +278,9 @@ class NetLog:
 
 
 def _object(text: str) -> Params | None:
+    """The object that a text begins with; the last event's line may close the list as well."""
     try:
-        value = json.loads(text)
+        value, _ = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
