@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
-from h3probe.diagnose.grouping import add_proxy_facts, add_told_facts, origin_of_url, tell_stories
+from h3probe.diagnose.grouping import Beside, add_proxy_facts, add_told_facts, origin_of_url, tell_stories
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.verdict import client_text, deserves_verdict
+from h3probe.diagnose.words import past_proxy
 from h3probe.events import Dropped, Frame, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
@@ -28,7 +29,7 @@ from h3probe.track.tracker import Tracker
 from h3probe.wire.link import link_type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from h3probe.diagnose.conclusion import Conclusion
     from h3probe.diagnose.rule import Finding
@@ -44,10 +45,14 @@ Output = AnyRecord | object
 KEPT_CONNECTIONS = 50_000
 UNOWNED = "Owner not known"
 SILENT = "Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it."
-SILENT_BEHIND_PROXY = (
-    "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection. This is what HTTP_3_URI_ONLY with a "
-    "proxy looks like: JDK 26 fails such a request at once, with UnsupportedProtocolVersionException."
+SILENT_BEHIND_PROXY = "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection."
+URI_ONLY = (
+    "this is what HTTP_3_URI_ONLY with a proxy looks like: the request fails at once, with "
+    "UnsupportedProtocolVersionException."
 )
+SILENT_ALONE = "It asked for nothing: no QUIC packet and no TCP connection for HTTP in its network."
+# By whether the command is Java.
+HINTS = {True: f" With JDK 26 {URI_ONLY}", None: f" If it is a JDK 26 client, {URI_ONLY}", False: ""}
 # How often, in the capture's time, a live run looks for stories that are over.
 CONCLUDE_NS = 5 * NS
 
@@ -68,6 +73,10 @@ class Engine:
         client_over: Whether the client whose traffic is wanted has ended.
         tells_opened: Whether somebody takes new connections with `take_opened`.
         behind_proxy: The command that was given a proxy, so that its silence means something.
+        alone: The command that has a network of its own, likewise.
+        conditions: What was changed on purpose on the way, in words; verdicts name it.
+        swallows_icmp: What is on the way and lets no ICMP error come back; None where they do.
+        is_java: Whether that command is Java; None where its name does not tell.
         tracker: Decodes and follows.
     """
 
@@ -79,6 +88,10 @@ class Engine:
     tells_opened: bool = False
     client_over: bool = False
     behind_proxy: str | None = None
+    alone: str | None = None
+    conditions: Sequence[str] = ()
+    swallows_icmp: str | None = None
+    is_java: bool | None = None
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
@@ -280,12 +293,17 @@ class Engine:
         wanted = self.filters.wanted
         ports = self.filters.ports
         others = [c for c in self._kept if ports and c.server.port not in ports and (wanted is None or wanted(c))]
-        told = tell_stories(connections, self.tracker.clock, names, self.tracker.hosts.identity, others)
+        strangers = [c for c in self._kept if wanted is not None and not wanted(c)]
+        facts = self.tracker.proxy.facts
+        beside = Beside(others, strangers, facts)
+        told = tell_stories(connections, self.tracker.clock, names, self.tracker.hosts.identity, beside)
         stories = [story for story in told if self.filters.story(story)]
         for story in stories:
             clients = {c.client.host for c in story.connections}
-            add_proxy_facts(story, self.tracker.proxy.facts, self.tracker.names)
+            add_proxy_facts(story, facts, self.tracker.names)
+            story.of_command = self.wants_command
             story.vantage = self.vantage
+            story.swallows_icmp = self.swallows_icmp
             story.over = self.client_over
             story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
             story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
@@ -343,22 +361,38 @@ class Engine:
             time=clock.time(),
             origin=story.label,
             client=f"{client_text(story)}, owner not known" if story.unowned else client_text(story),
-            versions=story.versions,
-            sentence=sentence,
+            versions=None if past_proxy(story) else story.versions,
+            sentence=f"{sentence}{self._conditions()}",
             rules=conclusion.rules,
         )
 
     def _nothing_sent(self, stories: list[Story]) -> list[AnyRecord]:
         """Say so of an origin that was asked for by name, or of a command behind the proxy, when nothing was sent."""
         told = [story for story in stories if deserves_verdict(story)]
-        if self.behind_proxy is not None and not told:
-            return [self._silence(None, self.behind_proxy, SILENT_BEHIND_PROXY, 1)]
+        wanted = self.filters.wanted
+        sent = [c for c in self._kept if wanted is None or wanted(c)]
+        if not sent and not self.tracker.proxy.facts.exchanges:
+            if self.behind_proxy is not None:
+                sentence = SILENT_BEHIND_PROXY + HINTS[self.is_java] if self.vantage == "wire" else self._unseen("")
+                return [self._silence(None, self.behind_proxy, sentence, 1)]
+            if self.alone is not None:
+                return [self._silence(None, self.alone, f"{SILENT_ALONE}{self._conditions()}", 1)]
+        hidden = [c for c in sent if not self.filters.connection(c)]
         absent = [
             origin
             for origin in sorted(self.filters.origins or ())
             if not any(Filters(frozenset({origin})).story(story) for story in told)
+            and not any(_may_be_to(origin, connection) for connection in hidden)
         ]
-        return [self._silence(o, "any", SILENT, n) for n, o in enumerate(absent, len(stories) + 1)]
+        sentence = SILENT if self.vantage == "wire" else self._unseen(" for this origin")
+        return [self._silence(o, "any", sentence, n) for n, o in enumerate(absent, len(stories) + 1)]
+
+    def _unseen(self, what: str) -> str:
+        past = "what went past it, if anything, is not seen without sniffing"
+        return f"Nothing came to the {self.vantage}{what}; {past}."
+
+    def _conditions(self) -> str:
+        return f" In force: {'; '.join(self.conditions)}." if self.conditions else ""
 
     def _silence(self, origin: str | None, client: str, sentence: str, number: int) -> VerdictRecord:
         clock = self.tracker.clock
@@ -403,3 +437,10 @@ class Engine:
             records=dict(sorted(counts.items())),
             exit_status=self.exit_status,
         )
+
+
+def _may_be_to(origin: str, connection: Connection) -> bool:
+    """Whether a connection that a filter hides may have been to an origin that was asked for."""
+    only = Filters(frozenset({origin}))
+    tunnels = connection.tunnels.asked if connection.transport == "tcp" and connection.tunnels is not None else []
+    return only.origin(connection) is not False or any(only.named(tunnel.target.lower()) for tunnel in tunnels)

@@ -115,10 +115,11 @@ class Unreadable:
 
 
 # What the proxy reports. A `connection` is one that a client made to the proxy (for UDP: one 4-tuple), named by an id
-# that is unique in one run of it; `client` and `proxy` are its two ends as they appear on the wire.
+# that is unique in one run of it; `client` and `proxy` are its two ends as they appear on the wire. The clients of a
+# transparent proxy know nothing of it, and neither do their packets: `proxy` is then the server that was connected to.
 
 Transport = Literal["tcp", "udp"]
-ProxyMode = Literal["regular", "upstream", "reverse"]
+ProxyMode = Literal["regular", "upstream", "reverse", "transparent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,8 @@ class OnwardConnection:
         remote: The other end; None when it failed.
         seconds: What TCP's handshake took; None for UDP, which has none, and where it failed.
         error: Why it failed.
+        client: The client's end of the connection that it serves.
+        proxy: The proxy's end of that.
     """
 
     time_ns: int
@@ -215,6 +218,8 @@ class OnwardConnection:
     remote: Endpoint | None = None
     seconds: float | None = None
     error: str | None = None
+    client: Endpoint | None = None
+    proxy: Endpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +272,7 @@ class ConnectionEnded:
         received: Bytes to the client, likewise.
         seconds: Since the connection was accepted.
         closed_by: Who ended it first; `idle` for UDP, which just stops.
+        after_hello: Bytes from the client behind its ClientHello; None where there was none.
     """
 
     time_ns: int
@@ -279,6 +285,7 @@ class ConnectionEnded:
     received: int
     seconds: float
     closed_by: Literal["client", "server", "proxy", "idle"]
+    after_hello: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +328,7 @@ class Exchange:
         ended_ns: When the response was over, or failed.
         error: Why there is no response, or no whole one.
         intercepted: Whether TLS was terminated to see it, which may change what a client does.
+        distrusted: Whether there is no response because the proxy does not believe the server's certificate.
     """
 
     time_ns: int
@@ -337,6 +345,7 @@ class Exchange:
     ended_ns: int
     error: str | None = None
     intercepted: bool = False
+    distrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +438,7 @@ class AltSvcSeen:
 
 @dataclass(frozen=True, slots=True)
 class CaRejected:
-    """A client refused the proxy's certificate; from its next connection on the host is passed through untouched.
+    """A client refused the proxy's certificate.
 
     Attributes:
         time_ns: When.
@@ -439,6 +448,7 @@ class CaRejected:
         transport: `tcp` for TLS, `udp` for QUIC.
         alert: The TLS alert's name (RFC 8446, 6.2); None when the client closed the connection without one, as soon as
             it had the certificate, and no client had accepted one of this host before.
+        let_alone: Whether the host is passed through untouched from the next connection on.
     """
 
     time_ns: int
@@ -447,6 +457,7 @@ class CaRejected:
     host: str
     transport: Transport
     alert: str | None
+    let_alone: bool = True
 
 
 @dataclass(frozen=True, slots=True)

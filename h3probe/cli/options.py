@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from _typeshed import DataclassInstance
 
 
 def output_options[F: Callable[..., Any]](function: F) -> F:
@@ -25,3 +29,27 @@ def output_options[F: Callable[..., Any]](function: F) -> F:
     return click.option(
         "--port", "ports", type=click.IntRange(0, 65535), multiple=True, help="Only this server port (repeatable)."
     )(function)
+
+
+def gathered(
+    kind: type[DataclassInstance], name: str, options: Sequence[Callable[..., Any]]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a decorator that adds options, and hands their values over as one argument.
+
+    Args:
+        kind: What holds the values: a field for each option.
+        name: The argument's name.
+        options: Made by `click.option`, in the order in which the help has them.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def gathering(*args: Any, **values: Any) -> None:  # noqa: ANN401 - whatever click calls it with
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            function(*args, **values)
+
+        for option in reversed(options):
+            gathering = option(gathering)
+        return gathering
+
+    return decorate

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from h3probe.cli.options import gathered
 
+if TYPE_CHECKING:
     from h3probe.vantage.proxy_spec import ProxySpec
 
 
@@ -50,15 +49,24 @@ class ProxyOptions:
         """The certificates that servers may be signed by."""
         return None if self.server_ca is None else Path(self.server_ca)
 
-    def spec(self) -> ProxySpec | None:
+    def spec(self, *, isolated: bool) -> ProxySpec | None:
         """What is asked of the proxy; None for no proxy.
+
+        Args:
+            isolated: Whether the command has a network of its own, and interception is a part of that.
 
         Raises:
             UserError: An option's value is none, or two exclude each other.
         """
+        if isolated:
+            if self.given or self.upstream is not None or self.look_directly:
+                raise click.UsageError("--isolate and a proxy exclude each other: --intercept needs none there")
+            return None
         if not self.given:
             if self.upstream is not None or self.intercept is not None or self.server_ca is not None:
-                raise click.UsageError("--upstream, --intercept and --server-ca are for --proxy or --reverse")
+                raise click.UsageError(
+                    "--upstream, --intercept and --server-ca are for --proxy, --reverse or --isolate"
+                )
             if self.look_directly:
                 raise click.UsageError("--look-directly is for --proxy with --upstream and --intercept")
             return None
@@ -88,15 +96,5 @@ _OPTIONS = (
                  help="With a proxy: certificates that servers may be signed by, instead of the system's."),
 )  # fmt: skip
 
-
-def proxy_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add them all; the function gets them as one argument, `proxy`."""
-
-    @functools.wraps(function)
-    def gathering(*args: Any, **values: Any) -> None:  # noqa: ANN401 - whatever click calls it with
-        options = ProxyOptions(**{field.name: values.pop(field.name) for field in fields(ProxyOptions)})
-        function(*args, proxy=options, **values)
-
-    for option in reversed(_OPTIONS):
-        gathering = option(gathering)
-    return gathering
+proxy_options = gathered(ProxyOptions, "proxy", _OPTIONS)
+"""Adds them all; the function gets them as one argument, `proxy`."""

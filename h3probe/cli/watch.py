@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from h3probe.cli.isolate_options import begin, isolate_options
 from h3probe.cli.options import output_options
 from h3probe.cli.proxy_options import proxy_options
 
 if TYPE_CHECKING:
+    from h3probe.cli.isolate_options import IsolateOptions
     from h3probe.cli.proxy_options import ProxyOptions
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
 
 EPILOG = """\b
 Examples:
+  h3probe watch --isolate -- java -jar app.jar
+  h3probe watch --isolate --block-udp -- curl --http3 https://example.org/
   sudo h3probe watch -- java -jar app.jar
   sudo h3probe watch -i eth0 --for 60 --origin example.org
   sudo h3probe watch -w trace.pcapng -- curl --http3 https://example.org/
@@ -40,6 +44,7 @@ there goes to standard error.
 @click.option("--relay", "relays", metavar="[HOST:]PORT=HOST:PORT", multiple=True,
               help="Forward TCP and UDP from a local port instead of sniffing; needs no privileges.")  # fmt: skip
 @proxy_options
+@isolate_options
 @click.option("--for", "seconds", metavar="SECONDS", type=click.FloatRange(min=0.0, min_open=True),
               help="End after this time, the command too.")  # fmt: skip
 @click.option("--pid", type=click.IntRange(min=1), help="Only a process that already runs, and its children.")
@@ -59,6 +64,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
     interfaces: tuple[str, ...],
     relays: tuple[str, ...],
     proxy: ProxyOptions,
+    isolate: IsolateOptions,
     seconds: float | None,
     pid: int | None,
     client_log: bool,
@@ -75,27 +81,35 @@ def watch(  # noqa: PLR0913 - one parameter per option
     """Watch live traffic and say which HTTP version is used, and why not HTTP/3.
 
     Without a command it watches everything until Ctrl-C. With one it runs it, watches while it lives, and reports its
-    traffic alone. Sniffing needs root or CAP_NET_RAW; --relay needs nothing.
+    traffic alone. Sniffing needs root or CAP_NET_RAW; --isolate and --relay need nothing.
     """
+    isolation = isolate.spec()
+    isolated = isolation is not None
+    wrong = {
+        "--isolate is for a command: h3probe watch --isolate -- COMMAND": isolated and not command,
+        "--isolate excludes --relay, --interface and --pid: the command has a network of its own": isolated
+        and bool(relays or interfaces or pid is not None),
+        "--relay and --interface exclude each other: a relay sees what passes through it": relays and interfaces,
+        "--relay and a proxy exclude each other": relays and proxy.given,
+        "--pid and a command exclude each other": pid is not None and command,
+        f"{'--full' if full else '--force'} is for the file of --write": write is None and (full or force),
+        "--write needs the name of a file; standard output has the report": write == "-",
+        "--client-log is for a command that is sniffed: its standard error is what is read": client_log
+        and bool(relays or not command),
+        "--show-log is for --client-log": show_log and not client_log,
+    }
+    for message, holds in wrong.items():
+        if holds:
+            raise click.UsageError(message)
+    _check_pid(pid)
+    proxy_spec = proxy.spec(isolated=isolated)
+    # It takes as long as what is imported next, and goes on beside it.
+    begun = None if isolation is None else begin(isolation, intercept=proxy.intercept is not None)
     from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
     from h3probe.filters import Filters, parse_origin  # noqa: PLC0415
     from h3probe.run.end import Plan  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415
-    from h3probe.run.sniffing import sniff  # noqa: PLC0415
 
-    if relays and interfaces:
-        raise click.UsageError("--relay and --interface exclude each other: a relay sees what passes through it")
-    if relays and proxy.given:
-        raise click.UsageError("--relay and a proxy exclude each other")
-    if pid is not None and command:
-        raise click.UsageError("--pid and a command exclude each other")
-    if write is None and (full or force):
-        raise click.UsageError(f"{'--full' if full else '--force'} is for the file of --write")
-    _check_log(client_log=client_log, show_log=show_log, sniffed=bool(command) and not relays)
-    if write == "-":
-        raise click.UsageError("--write needs the name of a file; standard output has the report")
-    _check_pid(pid)
-    proxy_spec = proxy.spec()
     filters = Filters(origins=frozenset(map(parse_origin, origins)) or None, ports=frozenset(ports) or None)
     output = make_output(as_json=as_json)
     # Records that others read have standard output to themselves.
@@ -112,20 +126,21 @@ def watch(  # noqa: PLR0913 - one parameter per option
         specs = [parse_relay(text) for text in relays]
         engine = Engine(", ".join(relays), "relay", filters)
         ended = relay(plan, specs, engine, output, make_recorder)
+    elif begun is not None:
+        from h3probe.run.isolating import Asked, run_isolated  # noqa: PLC0415 - Linux only
+
+        engine = Engine("a network of its own", "live", filters)
+        asked = Asked(begun, proxy.hosts, proxy.ca_file)
+        ended = run_isolated(plan, asked, engine, output, make_recorder)
     else:
+        from h3probe.run.sniffing import sniff  # noqa: PLC0415
+
         names = ", ".join(interfaces) or "all interfaces"
         engine = Engine(names, "live", filters)
         ended = sniff(plan, engine, output, make_recorder, proxy_spec)
     if ended.command is not None and exit_code == "command":
         ctx.exit(ended.command)
     ctx.exit(engine.exit_status)
-
-
-def _check_log(*, client_log: bool, show_log: bool, sniffed: bool) -> None:
-    if client_log and not sniffed:
-        raise click.UsageError("--client-log is for a command that is sniffed: its standard error is what is read")
-    if show_log and not client_log:
-        raise click.UsageError("--show-log is for --client-log")
 
 
 def _check_pid(pid: int | None) -> None:

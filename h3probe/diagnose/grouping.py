@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
@@ -15,11 +16,11 @@ from h3probe.track.hosts import LOOPBACK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h3probe.events import Endpoint, Process, ToldExchange
+    from h3probe.events import Endpoint, Exchange, Process, ToldExchange, UpstreamTrouble
     from h3probe.records import KnownFrom
     from h3probe.track.clock import Clock
     from h3probe.track.names import Names
-    from h3probe.track.proxied import ExchangeSighting, ProxyFacts
+    from h3probe.track.proxied import ExchangeSighting, FailedLeg, ProxyFacts
     from h3probe.track.quic import QuicConnection
     from h3probe.track.told import ToldFacts, ToldSighting
     from h3probe.track.tracker import Connection
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 # Names that stand for all of a provider's customers (draft-ietf-tls-esni, 4: the public name). Which other names do
 # cannot be told: browsers send the extension with a site's own name, too, so that it means nothing.
 ECH_PUBLIC_NAMES = frozenset({"cloudflare-ech.com"})
+
+
+CLEAR = "http://"
 
 
 def _place(endpoint: Endpoint) -> tuple[str, int]:
@@ -148,12 +152,27 @@ def _by_origin(
     return groups
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is known beside the connections to explain.
+
+    Attributes:
+        others: Connections that are not to be explained, and show what else a host did.
+        strangers: Those of processes that nobody asked about, which show that a host did more.
+        facts: What the proxy reports.
+    """
+
+    others: list[Connection]
+    strangers: list[Connection]
+    facts: ProxyFacts
+
+
 def tell_stories(
     connections: list[Connection],
     clock: Clock,
     name_of_address: dict[bytes, str],
     identity: Callable[[Endpoint], str],
-    others: list[Connection],
+    beside: Beside,
 ) -> list[Story]:
     """Sort connections into stories.
 
@@ -162,7 +181,7 @@ def tell_stories(
         clock: The capture's time.
         name_of_address: The one name that DNS gave for an address.
         identity: Tells which host an address belongs to.
-        others: Connections that are not to be explained, and show what else a host did.
+        beside: What else is known.
 
     Returns:
         Stories in the order in which they began.
@@ -170,11 +189,12 @@ def tell_stories(
     by_host: dict[str, list[Connection]] = {}
     stories: list[Story] = []
     tunnelled: set[bytes] = set()
+    in_the_clear = _in_the_clear(beside.facts)
     for connection in connections:
         if connection.transport == "tcp" and connection.tunnels is not None and connection.tunnels.asked:
             if connection.hello is not None:
                 tunnelled.add(connection.hello.random)
-        else:
+        elif connection.id not in in_the_clear:
             by_host.setdefault(identity(connection.client), []).append(connection)
     for host, members in by_host.items():
         for origin, group in _by_origin(members, name_of_address):
@@ -182,30 +202,41 @@ def tell_stories(
             for part in parts:
                 stories.append(_story(origin, host, part, clock, tunnelled))
                 stories[-1].mixed = mixed
-    stories += _tunnel_stories(connections, clock, identity)
-    _add_surroundings(stories, [*connections, *others], identity)
+    stories += _tunnel_stories(connections, clock, identity, beside.facts)
+    stories += _plain_stories(connections, clock, identity, in_the_clear)
+    _add_surroundings(stories, [*connections, *beside.others], beside.strangers, identity)
     stories.sort(key=lambda s: s.begins_ns)
     return stories
 
 
-def _add_surroundings(stories: list[Story], connections: list[Connection], identity: Callable[[Endpoint], str]) -> None:
-    """Give each story what else its client's host did."""
-    quic_of_host: dict[str, list[QuicConnection]] = {}
+def _quic_of_host(
+    connections: list[Connection], identity: Callable[[Endpoint], str]
+) -> dict[str, list[QuicConnection]]:
+    found: dict[str, list[QuicConnection]] = {}
     for connection in connections:
         if connection.transport == "quic":
-            quic_of_host.setdefault(identity(connection.client), []).append(connection)
+            found.setdefault(identity(connection.client), []).append(connection)
+    return found
+
+
+def _add_surroundings(
+    stories: list[Story],
+    connections: list[Connection],
+    strangers: list[Connection],
+    identity: Callable[[Endpoint], str],
+) -> None:
+    """Give each story what else its client's host did."""
+    quic_of_host, strange = _quic_of_host(connections, identity), _quic_of_host(strangers, identity)
     asked = {(story.host, story.origin) for story in stories if story.tunnels}
     for story in stories:
         story.proxied = not story.tunnels and (story.host, story.origin) in asked
         # Whose loopback it is cannot be told from packets: any of the hosts seen may be the one.
-        hosts = quic_of_host if story.host == LOOPBACK else [story.host]
+        hosts = quic_of_host | strange if story.host == LOOPBACK else [story.host]
         pids = {c.process.pid for c in story.connections if c.process is not None}
-        story.host_quic = [
-            quic
-            for host in hosts
-            for quic in quic_of_host.get(host, [])
-            if not pids or quic.process is None or quic.process.pid in pids
-        ]
+        on_host = [quic for host in hosts for quic in quic_of_host.get(host, [])]
+        story.host_quic = [q for q in on_host if not pids or q.process is None or q.process.pid in pids]
+        story.others_quic = [q for q in on_host if pids and q.process is not None and q.process.pid not in pids]
+        story.strangers_quic = any(strange.get(host) for host in hosts)
         story.other_ports = _other_ports(story)
         known = {client.family: client for client in map(recognise, story.connections) if client is not None}
         story.software = next(iter(known.values())) if len(known) == 1 else None
@@ -219,15 +250,17 @@ def origin_of_url(origin: str) -> str:
 def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
     """Give a story what the proxy and DNS say about it."""
     # A connection may have been refused one tunnel before it got another: only the open one carried anything.
-    ends = {q.client for q in story.quic} | {t.client for t in story.tcp}
-    ends |= {connection.client for connection, tunnel in story.tunnels if tunnel.open}
     ids = {connection.id for connection in story.connections}
-    story.relayed = story.relayed or all(connection.client in facts.legs for connection in story.connections)
-    seen = [_by_proxy(s) for s in facts.exchanges if s.exchange.client in ends]
+    carriers = {q.id for q in story.quic} | {t.id for t in story.tcp}
+    carriers |= {connection.id for connection, tunnel in story.tunnels if tunnel.open}
+    story.relayed = story.relayed or all(_is_leg(connection, facts) for connection in story.connections)
+    seen = [_by_proxy(s) for s in facts.exchanges if s.connection in carriers and _is_about(story, s.exchange)]
     story.exchanges = sorted(seen, key=lambda e: e.time_ns)
-    story.rejected = [r for r in facts.rejected if r.client in ends]
-    story.trouble = [t for connection, t in facts.trouble if connection in ids]
-    story.alt_svc = [a for a in facts.alt_svc if a.client in ends]
+    story.unreached = [leg for leg in facts.failed_legs if leg.connection in ids and _failed_for(story, leg)]
+    story.rejected = [r for connection, r in facts.rejected if connection in carriers]
+    story.trouble = [t for connection, t in facts.trouble if connection in ids and _troubles(story, t)]
+    story.alt_svc = [s.seen for s in facts.alt_svc if s.connection in carriers and _is_about(story, s.seen)]
+    story.quic_untouched = facts.ready is not None and facts.ready.mode == "transparent"
     if story.origin is not None:
         story.binding = names.binding(story.origin.rpartition(":")[0])
 
@@ -243,7 +276,9 @@ def _by_proxy(sighting: ExchangeSighting) -> Seen:
         e.error,
         e.client,
         sighting.connection,
+        ended_ns=e.ended_ns,
         intercepted=e.intercepted,
+        distrusted=e.distrusted,
     )
 
 
@@ -251,7 +286,8 @@ def add_told_facts(stories: list[Story], facts: ToldFacts) -> None:
     """Give stories what the client's log, or decrypted traffic, tells of their connections.
 
     What is told without a connection goes to the one story of its origin only where it failed without one: a log may
-    hold requests of which the capture knows nothing. Where the proxy saw exchanges, it saw these too.
+    hold requests of which the capture knows nothing. Where the proxy saw as many, its report is the same with more in
+    it; what went past it only the others tell.
     """
     if not facts.exchanges and not facts.alt_svc:
         return
@@ -263,11 +299,13 @@ def add_told_facts(stories: list[Story], facts: ToldFacts) -> None:
     told: dict[int, list[Seen]] = {}
     for sighting in facts.exchanges:
         found = by_connection.get(sighting.connection or "") or _failed_there(by_origin, sighting.told)
-        if found is not None and _same_host(found, sighting.told.origin):
+        if found is not None and _is_about(found, sighting.told) and _same_host(found, sighting.told.origin):
             told.setdefault(id(found), []).append(_by_log(sighting, found))
     for story in stories:
-        if not story.exchanges:
-            story.exchanges = _one_source(told.get(id(story), []))
+        others = _one_source(told.get(id(story), []))
+        if sum(e.status is not None for e in others) > len(story.answered) or not story.exchanges:
+            # That the proxy took part is no less true.
+            story.exchanges = [replace(e, intercepted=True) for e in others] if story.intercepted else others
     for seen in facts.alt_svc:
         likely = by_origin.get(origin_of_url(seen.told.origin), [])
         found = by_connection.get(seen.connection or "") or (likely[0] if len(likely) == 1 else None)
@@ -308,6 +346,7 @@ def _by_log(sighting: ToldSighting[ToldExchange], story: Story) -> Seen:
         told.error,
         connection.client if connection is not None else None,
         sighting.connection,
+        ended_ns=told.time_ns,
     )
 
 
@@ -316,6 +355,50 @@ def _one_source(told: list[Seen]) -> list[Seen]:
     sources: tuple[KnownFrom, ...] = ("client-log", "decrypted")
     best = next((source for source in sources if any(e.known_from == source for e in told)), None)
     return sorted((e for e in told if e.known_from == best), key=lambda e: e.time_ns)
+
+
+def _is_about(story: Story, seen: Exchange | AltSvcSeen | ToldExchange) -> bool:
+    """Whether it is about a story's origin: a proxy's connection in the clear carries requests for several."""
+    clear, same = seen.origin.startswith(CLEAR), origin_of_url(seen.origin) == story.origin
+    return clear and same if story.in_the_clear else not clear or same
+
+
+def _troubles(story: Story, trouble: UpstreamTrouble) -> bool:
+    """Whether it is a story's: a tunnel's, or that of a request in the clear which was under way."""
+    if not story.in_the_clear:
+        return trouble.tunnel is not None
+    return trouble.tunnel is None and any(e.time_ns <= trouble.time_ns <= e.ended_ns for e in story.exchanges)
+
+
+def _failed_for(story: Story, leg: FailedLeg) -> bool:
+    """Whether a connection was to be made for a story's origin, where its own connection may serve several."""
+    if not story.in_the_clear:
+        return True
+    return any(e.time_ns <= leg.ended_ns <= e.ended_ns for e in story.exchanges)
+
+
+def _is_leg(connection: Connection, facts: ProxyFacts) -> bool:
+    """Whether a connection is the proxy's own, made for a client's, or one that it could not make."""
+    if connection.client in facts.legs:
+        return True
+    if connection.transport == "quic" or connection.process is not None or connection.hello is not None:
+        return False
+    server = connection.server
+    return not connection.established and any(
+        leg.began_ns <= connection.first.time_ns <= leg.ended_ns and _leads_to(leg.target, server)
+        for leg in facts.failed_legs
+    )
+
+
+def _leads_to(target: str, server: Endpoint) -> bool:
+    """Whether `host:port` may be a server's; a name may be any address's."""
+    host, _, port = target.rpartition(":")
+    host = host.strip("[]")
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return port == str(server.port)
+    return (address.packed, port) == (server.host, str(server.port))
 
 
 def _other_ports(story: Story) -> list[int]:
@@ -341,16 +424,63 @@ def _story(origin: str | None, host: str, part: list[Connection], clock: Clock, 
     return story
 
 
-def _tunnel_stories(connections: list[Connection], clock: Clock, identity: Callable[[Endpoint], str]) -> list[Story]:
-    """One story per client and target; the tries at one target are one story."""
+def _tunnel_stories(
+    connections: list[Connection], clock: Clock, identity: Callable[[Endpoint], str], facts: ProxyFacts
+) -> list[Story]:
+    """One story per client and target; the tries at one target are one story.
+
+    A tunnel whose client has no name joins the only named one's; the proxy's own, to the one behind it, join none.
+    """
+    asked = [
+        (connection, tunnel)
+        for connection in connections
+        if connection.transport == "tcp" and connection.tunnels is not None
+        for tunnel in connection.tunnels.asked
+    ]
+    named: dict[tuple[str, str], set[str]] = {}
+    for connection, tunnel in asked:
+        if connection.process is not None and connection.client not in facts.legs:
+            place = (identity(connection.client), tunnel.target.lower())
+            named.setdefault(place, set()).add(_client_label([connection]))
+    stories: dict[tuple[str, str, str, bool], Story] = {}
+    for connection, tunnel in asked:
+        host, target, own = identity(connection.client), tunnel.target.lower(), connection.client in facts.legs
+        names = named.get((host, target), set())
+        joins = connection.process is None and len(names) == 1
+        client = next(iter(names)) if joins else _client_label([connection])
+        key = (host, client, target, own)
+        if key not in stories:
+            stories[key] = Story(target, str(connection.server), client, host, clock)
+        stories[key].tunnels.append((connection, tunnel))
+    return list(stories.values())
+
+
+def _in_the_clear(facts: ProxyFacts) -> dict[str, list[str]]:
+    """The origins of the http:// requests that the proxy saw, by the connection that carried them."""
+    found: dict[str, dict[str, None]] = {}
+    for sighting in facts.exchanges:
+        if sighting.connection is not None and sighting.exchange.origin.startswith(CLEAR):
+            found.setdefault(sighting.connection, {})[origin_of_url(sighting.exchange.origin)] = None
+    return {connection: list(origins) for connection, origins in found.items()}
+
+
+def _plain_stories(
+    connections: list[Connection],
+    clock: Clock,
+    identity: Callable[[Endpoint], str],
+    in_the_clear: dict[str, list[str]],
+) -> list[Story]:
+    """One story per client and origin that was asked for in the clear, through the proxy."""
     stories: dict[tuple[str, str, str], Story] = {}
     for connection in connections:
-        if connection.transport != "tcp" or connection.tunnels is None:
+        if connection.transport != "tcp":
             continue
-        for tunnel in connection.tunnels.asked:
-            client = _client_label([connection])
-            key = (identity(connection.client), client, tunnel.target.lower())
+        tunnel = connection.tunnels.open if connection.tunnels is not None else None
+        for origin in in_the_clear.get(connection.id, ()):
+            if tunnel is not None and tunnel.target.lower() == origin:
+                continue  # It is in that tunnel's story.
+            key = (identity(connection.client), _client_label([connection]), origin)
             if key not in stories:
-                stories[key] = Story(tunnel.target.lower(), str(connection.server), client, key[0], clock)
-            stories[key].tunnels.append((connection, tunnel))
+                stories[key] = Story(origin, str(connection.server), key[1], key[0], clock, in_the_clear=True)
+            stories[key].tcp.append(connection)
     return list(stories.values())

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.words import past_proxy
 from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
@@ -143,6 +144,9 @@ def _seen(story: Story, quic: QuicConnection, tcp: TcpConnection) -> tuple[Trans
         None,
     )
     if first is None:
+        return None
+    past = [q for q in past_proxy(story) if q.ready is not None and q.ready.time_ns <= first.time_ns]
+    if past:  # it may have carried an earlier one, unseen
         return None
     # Neither of the two, where a third connection carried it, or where it is not known which.
     carrier: Transport = "quic" if first.version == "HTTP/3" else "tcp"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from h3probe.records import KnownFrom
     from h3probe.track.clock import Clock
     from h3probe.track.names import DnsSighting
+    from h3probe.track.proxied import FailedLeg
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tracker import Connection
@@ -46,7 +47,9 @@ class Seen:
         error: Why there was none.
         client: The client's end; None where the connection is not known.
         connection: Id of the connection; likewise.
+        ended_ns: When the response was over, or failed, as far as that is told.
         intercepted: Whether TLS was terminated to see it.
+        distrusted: Whether there is no response because the proxy does not believe the server's certificate.
     """
 
     known_from: KnownFrom
@@ -57,7 +60,9 @@ class Seen:
     error: str | None
     client: Endpoint | None
     connection: str | None
+    ended_ns: int
     intercepted: bool = False
+    distrusted: bool = False
 
 
 @dataclass(slots=True)
@@ -77,13 +82,20 @@ class Story:
         races: Set by `race.find_races`.
         one_sided: Whether no packet at all to this client is in the capture, so that silence proves little.
         other_ports: Where else QUIC for the same name went, as it does after an Alt-Svc record.
-        host_quic: All QUIC that left the client's host, to whatever origin.
+        host_quic: All QUIC that left the client's host, to whatever origin; where processes are known, its own.
+        others_quic: QUIC that left the client's host from other processes that are asked about.
+        strangers_quic: Whether QUIC left it from processes that nobody asked about.
+        of_command: Whether only a command's traffic is asked about.
+        in_the_clear: Whether it is about http:// requests that the proxy saw.
         software: The client software, from the first attempt that gives it away.
         exchanges: Requests and responses, as one vantage point saw them; in order of time.
         alt_svc: Alt-Svc lines of the origin.
         rejected: Times that the client refused the proxy's certificate.
         trouble: What a proxy behind the one asked did not do.
+        unreached: Connections that the proxy could not make for it.
         binding: What DNS says of the origin's services.
+        quic_untouched: Whether the proxy takes TCP alone, and QUIC goes past it as it is.
+        swallows_icmp: What is on the way and lets no ICMP error come back; None where they do.
         vantage: Where it was seen from: the wire shows what goes past a relay or a proxy, they do not.
         mixed: Whether connections to the origin stand in another story only because nobody can tell whose they are.
         over: Whether the client is known to have ended, so that it will try nothing more.
@@ -105,6 +117,10 @@ class Story:
     one_sided: bool = False
     other_ports: list[int] = field(default_factory=list)
     host_quic: list[QuicConnection] = field(default_factory=list)
+    others_quic: list[QuicConnection] = field(default_factory=list)
+    strangers_quic: bool = False
+    of_command: bool = False
+    in_the_clear: bool = False
     proxied: bool = False
     vantage: Vantage = "wire"
     unowned: bool = False
@@ -116,7 +132,10 @@ class Story:
     alt_svc: list[AltSvcSeen] = field(default_factory=list)
     rejected: list[CaRejected] = field(default_factory=list)
     trouble: list[UpstreamTrouble] = field(default_factory=list)
+    unreached: list[FailedLeg] = field(default_factory=list)
     binding: DnsSighting | None = None
+    quic_untouched: bool = False
+    swallows_icmp: str | None = None
 
     @property
     def versions(self) -> dict[str, int] | None:

@@ -15,6 +15,9 @@ from h3probe.diagnose.words import (
     is_dns,
     is_h3,
     no_quic,
+    past_proxy,
+    proxy_asked,
+    upstream_failure,
     used_version,
 )
 from h3probe.text import clean, count, seconds
@@ -34,6 +37,10 @@ NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
 
 # Interception changes what it observes; a verdict that rests on it says so.
 INTERCEPTED = "TLS was intercepted to see this, which by itself keeps Chromium and Firefox from HTTP/3."
+INTERCEPTED_TCP = "TLS over TCP was intercepted to see this, QUIC was not; by itself that keeps Firefox from HTTP/3."
+
+
+IN_THE_CLEAR = "That is http://, in the clear; HTTP/3 needs https://."
 
 # Different errors that a sentence can hold.
 ERRORS_SAID = 2
@@ -48,7 +55,7 @@ def deserves_verdict(story: Story) -> bool:
     """Whether a story is about HTTP at all, and the client's own."""
     if story.relayed:
         return False
-    if story.tunnels:
+    if story.tunnels or story.in_the_clear:
         return True
     if any(not is_dns(q) for q in story.quic):
         return True
@@ -69,30 +76,22 @@ def client_text(story: Story) -> str:
 def sentence(story: Story) -> str:
     """Return the verdict on a story: what carried the first request, and what a later one waited for."""
     text = _verdict(story)
-    return f"{text} {INTERCEPTED}" if story.intercepted else text
+    if not story.intercepted:
+        return text
+    return f"{text} {INTERCEPTED_TCP if story.quic_untouched else INTERCEPTED}"
 
 
 def _verdict(story: Story) -> str:
     if story.tunnels:
         return _through_proxy(story)
-    if story.answered:
-        return _exchanged(story) + _then(story)
-    if story.unanswered:
-        return _unanswered(story)
-    return _from_the_wire(story)
-
-
-def _unanswered(story: Story) -> str:
-    """What is known where no request was answered, by the word of who saw them."""
-    failed = story.unanswered
-    where = WITNESSES[failed[0].known_from]
-    told = f" No response to {count(len(failed), 'request')}, {where}{_said(failed)}."
-    return _from_the_wire(story) + told
+    seen = _witnessed(story)
+    return _from_the_wire(story) if seen is None else seen
 
 
 def _from_the_wire(story: Story) -> str:
+    """What packets alone tell."""
     quic = [q for q in story.quic if q.established and not q.mid_stream]
-    tcp = [t for t in story.tcp if t.ready is not None]
+    tcp = [t for t in story.tcp if t.ready is not None and not t.failed]
     if story.crowded and story.tcp:
         return "Several QUIC attempts ran at once; which TCP connection belongs to which of them cannot be told."
     if story.races and (quic or tcp) and _begins_with(story, story.races[0]):
@@ -106,6 +105,19 @@ def _from_the_wire(story: Story) -> str:
     return _nothing(story)
 
 
+def _witnessed(story: Story) -> str | None:
+    """What a proxy's report, or the client's own log, settles by itself, of requests that no tunnel hides."""
+    if story.answered:
+        if story.in_the_clear:
+            return f"{_exchanged(story)}{_refusals(story)} {IN_THE_CLEAR}"
+        return _exchanged(story) + _then(story)
+    if story.exchanges:
+        return _no_response(story) if story.exchanges[0].known_from == "proxy" else _unanswered(story)
+    if len(story.rejected) >= len(story.connections):
+        return "No request: the client does not take the proxy's certificate."
+    return None
+
+
 def _begins_with(story: Story, race: Race) -> bool:
     """Whether nothing that carried something came before a race."""
     began_ns = min(race.quic.first.time_ns, race.tcp.first.time_ns)
@@ -114,20 +126,26 @@ def _begins_with(story: Story, race: Race) -> bool:
 
 
 def _exchanged(story: Story) -> str:
-    """What is known of each exchange."""
+    """What is known of each exchange, and whether there may have been more past it."""
+    over, rest = "", ""
+    if past_proxy(story):
+        over, rest = " over TCP", " QUIC went past the proxy: what it carried is not counted."
+    return _seen(story, over) + rest + _ready_not_carried(story)
+
+
+def _seen(story: Story, over: str) -> str:
     first, *later = [clean(e.version or "HTTP", 16) for e in story.answered]
     failed = story.unanswered
     without = f"; {count(len(failed), 'request')} got no response{_said(failed)}" if failed else ""
     where = WITNESSES[story.exchanges[0].known_from]
     if not later:
-        text = f"{first} for the one request{' that was answered' if without else ''}, {where}{without}."
-    elif set(later) == {first}:
+        answered = " that was answered" if without else ""
+        return f"{first} for the one request{over}{answered}, {where}{without}."
+    if set(later) == {first}:
         answered = " that were answered" if without else ""
-        text = f"{first} for all {len(later) + 1} requests{answered}, {where}{without}."
-    else:
-        rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
-        text = f"{first} for the first request, then {rest}, {where}{without}."
-    return text + _ready_not_carried(story)
+        return f"{first} for all {len(later) + 1} requests{over}{answered}, {where}{without}."
+    rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
+    return f"{first} for the first request{over}, then {rest}, {where}{without}."
 
 
 def _said(failed: list[Seen]) -> str:
@@ -148,6 +166,35 @@ def _ready_not_carried(story: Story) -> str:
         f" {ahead} was ready {seconds(race.ready_margin)} before {behind} and did not carry the first request: the "
         "client lost that race, not the network."
     )
+
+
+def _refusals(story: Story) -> str:
+    """That nothing but errors came, of which a proxy's look like a server's."""
+    statuses = [e.status for e in story.exchanges if e.status is not None]
+    if min(statuses) < 400:
+        return ""
+    named = " and ".join(map(str, dict.fromkeys(statuses)))
+    return f" The answer was {named}, the server's or that of a proxy before it."
+
+
+def _no_response(story: Story) -> str:
+    """What became of exchanges of which none was answered."""
+    asked = "to the one request" if len(story.exchanges) == 1 else f"to any of {len(story.exchanges)} requests"
+    why = _error_of(story)
+    if story.unreached:
+        why = f"it could not connect to {clean(story.unreached[0].target, 300)} ({story.unreached[0].error})"
+    return f"No response {asked}, seen at the proxy: {why}."
+
+
+def _unanswered(story: Story) -> str:
+    """The same by the word of whoever else tells: what the wire shows comes first."""
+    failed = story.unanswered
+    where = WITNESSES[failed[0].known_from]
+    return f"{_from_the_wire(story)} No response to {count(len(failed), 'request')}, {where}{_said(failed)}."
+
+
+def _error_of(story: Story) -> str:
+    return clean(story.exchanges[0].error or "no reason known", 160).removesuffix(".")
 
 
 def _waits(story: Story) -> list[tuple[QuicConnection, float]]:
@@ -324,6 +371,11 @@ def _both(quic: QuicConnection, tcp: TcpConnection) -> str:
 
 
 def _nothing(story: Story) -> str:
+    if story.unreached:
+        leg = story.unreached[0]
+        return f"No connection: the proxy could not connect to {clean(leg.target, 300)} ({leg.error})."
+    if all(c.first.frame is None for c in story.connections):
+        return _passed_through(story)
     if story.quic and any(t.mid_stream for t in story.tcp):
         return f"{_clause(_why(story, story.quic[0]))}; a TCP connection from before the capture may carry requests."
     outcomes = {t.outcome(story.now_ns) for t in story.tcp}
@@ -339,6 +391,16 @@ def _nothing(story: Story) -> str:
     if outcomes <= NO_CONNECTION:
         return f"No connection: TCP ended before it was ready, and {none}."
     return "TCP only, and its start or its end is not in the capture: what it carried cannot be told."
+
+
+def _passed_through(story: Story) -> str:
+    """The verdict on connections to a reverse proxy, of which nothing is seen but its report, and no request."""
+    through = [t for t in story.tcp if t.outcome(story.now_ns) not in NO_CONNECTION]
+    offered = ([_quic_name(story.quic[0])] if story.quic else []) + [http_over_tcp(t) for t in through[:1]]
+    if not offered:
+        return "No connection: TLS ended before it was ready, as far as the proxy saw."
+    names = " and ".join(offered)
+    return f"{names} was offered in TLS that passed the proxy untouched: what it carried is not seen there."
 
 
 def _no_quic(story: Story) -> str:
@@ -362,11 +424,17 @@ def _through_proxy(story: Story) -> str:
     opened = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open]
     if not opened:
         return _proxy_refused(*story.tunnels[-1])
-    tcp, tunnel = next((one for one in opened if one[0].ready is not None), opened[0])
+    sound = [one for one in opened if not one[0].failed]
+    worked = [one for one in sound if one[0].ready is not None or one[0].reported]
+    tcp, tunnel = (worked or opened)[0]
+    if tcp.failed and story.rejected:
+        return f"No connection: the client does not take the certificate that the proxy {tcp.server} shows it."
     if tcp.hello is not None and tcp.outcome(story.now_ns) in NO_CONNECTION:
         return f"No connection: TLS failed in the {tunnel.method} tunnel of the proxy {tcp.server}."
     if tunnel.method == "connect-udp":
         return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
+    if story.exchanges and story.versions is None:
+        return f"No response through the CONNECT tunnel of the proxy {tcp.server}: {_error_of(story)}."
     name = used_version(story, tcp) if tcp.hello is not None else "TCP"
     if any(q.hello is not None and f"{q.hello.sni}:{q.server.port}".lower() == story.origin for q in story.host_quic):
         return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC to it left directly, past the proxy."
@@ -384,7 +452,10 @@ def _through_proxy(story: Story) -> str:
 def _proxy_refused(tcp: TcpConnection, tunnel: Tunnel) -> str:
     if tunnel.status is None and (tcp.server_stream.bytes_seen or tcp.ended is None):
         return f"{tunnel.method} {tunnel.target} was asked of the proxy {tcp.server}; its answer is not in the capture."
+    who, failure = proxy_asked(tcp, tunnel), upstream_failure(tcp, tunnel)
+    if failure is not None:
+        return f"No connection: {failure}."
     if tunnel.status is None:
-        return f"No connection: the proxy {tcp.server} did not answer {tunnel.method} {tunnel.target}."
+        return f"No connection: {who} did not answer {tunnel.method} {tunnel.target}."
     meaning = PROXY_ANSWERS.get(tunnel.status, "the proxy declined")
-    return f"No connection: the proxy {tcp.server} answered {tunnel.status} to {tunnel.method}: {meaning}."
+    return f"No connection: {who} answered {tunnel.status} to {tunnel.method}: {meaning}."

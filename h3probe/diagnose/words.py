@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tunnel import Tunnel
     from h3probe.wire.quic.frames import ConnectionClose
 
 TLS13 = 0x0304
@@ -90,8 +91,33 @@ def http_over_tcp(connection: TcpConnection) -> str:
     return f"TCP ({clean(', '.join(hello.alpn), 40)})"
 
 
+def proxy_asked(carrier: TcpConnection, tunnel: Tunnel) -> str:
+    """The proxy that decides about a tunnel: the one that was asked, or the one behind it."""
+    if not tunnel.by_upstream and tunnel.upstream is None:
+        return f"the proxy {carrier.server}"
+    named = "" if tunnel.upstream is None else f" {tunnel.upstream}"
+    return f"the proxy{named} behind {carrier.server}"
+
+
+def upstream_failure(carrier: TcpConnection, tunnel: Tunnel) -> str | None:
+    """What the proxy behind the one asked did in place of an answer, as a clause; None where it did answer."""
+    who = proxy_asked(carrier, tunnel)
+    match tunnel.trouble:
+        case "unreachable":
+            why = f": {clean(tunnel.error, 160)}" if tunnel.error else ""
+            return f"{who} cannot be reached{why}"
+        case "silent":
+            return f"{who} closed the connection without an answer to {tunnel.method} {tunnel.target}"
+        case "garbage":
+            return f"{who} answered {tunnel.method} {tunnel.target} with something that is no HTTP"
+        case _:
+            return None
+
+
 def no_quic(story: Story) -> str:
     """What can be said of QUIC where none was seen."""
+    if story.vantage == "wire" and (story.others_quic or story.strangers_quic):
+        return "this client sent no QUIC packet"
     if story.vantage == "wire":
         return "no QUIC packet left this host"
     return f"whether QUIC left past the {story.vantage} is not seen without sniffing"
@@ -115,6 +141,13 @@ def is_h3(attempt: QuicConnection) -> bool:
 def is_dns(attempt: QuicConnection) -> bool:
     """Whether it is DNS over QUIC, which is nobody's HTTP/3."""
     return attempt.hello is not None and any(p.startswith("doq") for p in attempt.hello.alpn)
+
+
+def past_proxy(story: Story) -> list[QuicConnection]:
+    """The QUIC connections that carried nobody knows what beside the exchanges that the proxy saw."""
+    if not story.exchanges or story.exchanges[0].known_from != "proxy":
+        return []
+    return [q for q in story.quic if q.established and not q.exchanged and not is_dns(q)]
 
 
 def cut(evidence: list[tuple[Mark, str]], limit: int = 12) -> list[tuple[Mark, str]]:

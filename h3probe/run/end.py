@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from h3probe.run.stop import Stop
-    from h3probe.vantage.command import Command
+    from h3probe.vantage.command import Running
 
 # After a command has ended, packets of its connections still come: the FINs of its sockets, the answers to them.
 LINGER_S = 0.4
@@ -44,6 +44,7 @@ class Plan:
         stdout: Where the command's standard output goes, a descriptor; None leaves it where it is.
         client_log: Whether the command's own log is to be read.
         show_log: Whether its lines are passed on too.
+        linger_s: How long packets are still taken after the command has ended.
     """
 
     interfaces: Sequence[str]
@@ -53,6 +54,7 @@ class Plan:
     stdout: int | None = None
     client_log: bool = False
     show_log: bool = False
+    linger_s: float = LINGER_S
 
 
 class End:
@@ -65,9 +67,10 @@ class End:
         status: The command's exit status, None before it has ended.
     """
 
-    def __init__(self, plan: Plan, command: Command | None, stop: Stop) -> None:
+    def __init__(self, plan: Plan, command: Running | None, stop: Stop) -> None:
         self._command = command
         self._stop = stop
+        self._linger_s = plan.linger_s
         self._deadline = None if plan.seconds is None else time.monotonic() + plan.seconds
         self._ended_at: float | None = None
         self.status: int | None = None
@@ -79,7 +82,7 @@ class End:
         if self._command is None:
             return late or self._stop.requested is not None
         if self._ended_at is not None:
-            return now >= self._ended_at + LINGER_S
+            return now >= self._ended_at + self._linger_s
         self.status = self._command.poll()
         if self.status is not None:
             self._ended_at = now

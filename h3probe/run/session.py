@@ -11,7 +11,7 @@ from h3probe.events import Frame
 from h3probe.track.timeline import process_info
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from h3probe.engine import Engine
     from h3probe.events import Event
@@ -33,6 +33,10 @@ class Session:
         output: Shows.
         attribution: Names processes; None where that is not possible.
         recorder: Writes the capture file; None without `-w`.
+
+    Attributes:
+        on_moments: Told of what happens.
+        translate: Gives each event as it is to be taken.
     """
 
     def __init__(
@@ -40,6 +44,8 @@ class Session:
     ) -> None:
         self.engine = engine
         self.output = output
+        self.translate: Callable[[Event], Event] = lambda event: event
+        self.on_moments: Callable[[list[Moment]], None] = lambda _: None
         self._attribution = attribution
         self._recorder = recorder
         self._lines: deque[Moment] = deque()
@@ -51,8 +57,8 @@ class Session:
 
     def events(self, events: Iterable[Event]) -> None:
         """Take events, in order."""
+        events = [self.translate(event) for event in events]
         if self._attribution is not None:
-            events = list(events)
             for event in events:
                 if isinstance(event, Frame):
                     self._attribution.sniffed(event)
@@ -100,7 +106,9 @@ class Session:
 
     def _show(self, *, final: bool = False) -> None:
         """Print lines in order; one whose process may still become known holds the ones after it, briefly."""
-        self._lines.extend(self.engine.take_moments())
+        moments = self.engine.take_moments()
+        self.on_moments(moments)
+        self._lines.extend(moments)
         while self._lines:
             moment = self._lines[0]
             if not final and self._is_pending(moment):

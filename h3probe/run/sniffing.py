@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import selectors
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from h3probe.errors import PrivilegeError
-from h3probe.events import ProxyDied
 from h3probe.run.attribution import Attribution, local_addresses
 from h3probe.run.client_log import ask_for_log
-from h3probe.run.end import End, Ended, Plan
-from h3probe.run.proxying import hand_over
-from h3probe.run.session import TICK_S, Session
+from h3probe.run.loop import QUIC_V1, Loop
+from h3probe.run.proxying import Races, hand_over
+from h3probe.run.session import Session
 from h3probe.run.stop import Stop
 from h3probe.vantage import privileges
 from h3probe.vantage.command import Command
@@ -29,15 +26,11 @@ from h3probe.wire.quic.protection import initial_keys
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from _typeshed import HasFileno
-
     from h3probe.engine import Engine
+    from h3probe.run.end import Ended, Plan
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
-    from h3probe.vantage.clientlog.pipe import LogPipe
     from h3probe.vantage.proxy_spec import ProxySpec
-
-QUIC_V1 = 1
 
 
 def sniff(
@@ -68,12 +61,7 @@ def sniff(
         proxy = None if proxy_spec is None else stack.enter_context(Proxy(proxy_spec, user=user))
         local = engine.tracker.hosts.local = local_addresses()
         attribution = Attribution(helper, local)
-        with privileges.acting_as(user):
-            recorder = make_recorder()
-        if recorder is not None:
-            stack.enter_context(recorder)
-            if sniffer is not None and recorder.keeps_payload:
-                sniffer.keep_everything()
+        recorder = record(stack, make_recorder, user, sniffer)
         session = Session(engine, output, attribution, recorder)
         command: Command | None = None
         stop = stack.enter_context(Stop(lambda number: command.forward(number) if command is not None else None))
@@ -81,6 +69,8 @@ def sniff(
         initial_keys(QUIC_V1, bytes(8))
         environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
         log, environment = ask_for_log(stack, plan, output, environment, user)
+        if proxy is not None and proxy.spec.transparent:
+            session.on_moments = Races(proxy, engine)
         if sniffer is not None:
             output.note(_announcement(plan))
         # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.
@@ -98,7 +88,7 @@ def sniff(
         root = command.pid if command is not None else plan.pid
         if root is not None:
             attribution.narrow(root, began_ns)
-        ended = _Loop(plan, sniffer, helper, command, stop, session, proxy, log=log).run()
+        ended = Loop(plan, sniffer, helper, command, stop, session, proxy, log=log).run()
         if proxy is not None:
             session.events(proxy.stop())
         if sniffer is not None:
@@ -108,6 +98,26 @@ def sniff(
         if attribution.left_out and not engine.counts["quic"] + engine.counts["tcp"]:
             output.note(f"connections of other processes that were left out: {attribution.left_out}")
         return ended
+
+
+def record(
+    stack: ExitStack,
+    make_recorder: Callable[[], Recorder | None],
+    user: privileges.User | None,
+    sniffer: Sniffer | None,
+) -> Recorder | None:
+    """Open the capture file, and have the sniffer keep what is to be in it.
+
+    Raises:
+        UserError: It cannot be written.
+    """
+    with privileges.acting_as(user):
+        recorder = make_recorder()
+    if recorder is not None:
+        stack.enter_context(recorder)
+        if sniffer is not None and recorder.keeps_payload:
+            sniffer.keep_everything()
+    return recorder
 
 
 def _sniffer(stack: ExitStack, plan: Plan, output: Output, *, needed: bool) -> Sniffer | None:
@@ -129,56 +139,3 @@ def _owners(stack: ExitStack, plan: Plan, user: privileges.User | None) -> Proce
 def _announcement(plan: Plan) -> str:
     where = ", ".join(plan.interfaces) or "all interfaces"
     return f"watching {where}" + (f" while {Path(plan.command[0]).name} runs" if plan.command else "; Ctrl-C ends")
-
-
-@dataclass(slots=True)
-class _Loop:
-    """Waits for packets, answers and signals until the plan's end."""
-
-    plan: Plan
-    sniffer: Sniffer | None
-    helper: ProcessesHelper | DirectOwners
-    command: Command | None
-    stop: Stop
-    session: Session
-    proxy: Proxy | None = None
-    proxy_died: bool = False
-    log: LogPipe | None = None
-
-    def run(self) -> Ended:
-        end = End(self.plan, self.command, self.stop)
-        if self.log is not None:
-            self.log.start()
-        with selectors.DefaultSelector() as selector:
-            sources: list[HasFileno] = [self.stop.wake]
-            if self.sniffer is not None:
-                sources += self.sniffer.sockets
-            if self.proxy is not None:
-                sources.append(self.proxy)
-            if isinstance(self.helper, ProcessesHelper):
-                sources.append(self.helper)
-            for source in sources:
-                selector.register(source, selectors.EVENT_READ)
-            while not end.reached() and not (self.proxy_died and self.command is None):
-                self._step(selector)
-        if self.log is not None:
-            self.session.events(self.log.rest())
-        return Ended(end.status, self.stop.requested)
-
-    def _step(self, selector: selectors.BaseSelector) -> None:
-        ready = {key.fileobj for key, _ in selector.select(TICK_S)}
-        if self.stop.wake in ready:
-            self.stop.drain()
-        if isinstance(self.helper, ProcessesHelper) and self.helper in ready and not self.helper.alive:
-            selector.unregister(self.helper)
-        if self.sniffer is not None:
-            self.session.events(self.sniffer.read())
-        if self.proxy is not None:
-            events = self.proxy.events()
-            self.session.events(events)
-            if any(isinstance(event, ProxyDied) for event in events):
-                selector.unregister(self.proxy)
-                self.proxy, self.proxy_died = None, True
-        if self.log is not None:
-            self.session.events(self.log.events())
-        self.session.tick()

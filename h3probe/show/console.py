@@ -317,7 +317,7 @@ def _verdicts(console: Console, verdicts: Sequence[VerdictRecord], findings: Seq
     if len(shown) < len(graded):
         console.note(f"and {count(len(graded) - len(shown), 'verdict')} more; --json has them all, --origin picks one")
     if not verdicts:
-        console.text("No request of any client was seen: nothing to judge.")
+        console.text("Nothing to judge: no request that is asked about was seen.")
 
 
 def _without_repetition(findings: Sequence[FindingRecord]) -> Iterator[FindingRecord]:

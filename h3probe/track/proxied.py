@@ -24,6 +24,7 @@ from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.quic import QuicConnection
 from h3probe.track.table import BoundedTable
+from h3probe.track.tcp import TcpConnection
 from h3probe.track.tls_progress import TlsProgress
 from h3probe.track.tunnel import Tunnel, Tunnels
 from h3probe.wire.tls import ClientHello
@@ -33,13 +34,15 @@ if TYPE_CHECKING:
 
     from h3probe.events import Endpoint, ProxyEvent
     from h3probe.track.quic_tracker import QuicTracker
-    from h3probe.track.tcp import TcpConnection
     from h3probe.track.tcp_tracker import TcpTracker
     from h3probe.track.timeline import Timeline
 
 Weight = Literal["start", "progress", "good", "bad"]
 
 LIMIT = 20_000
+# Bytes a client sends after its ClientHello to finish a handshake: a Finished record alone takes 45 (TLS 1.2) or 58; an
+# alert with a change_cipher_spec before it takes 30.
+LEAST_FINISHED = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,27 @@ class AltSvcSighting:
     connection: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class FailedLeg:
+    """A connection that the proxy could not make; which port it tried from is not known.
+
+    Attributes:
+        target: `host:port`, as the proxy was told.
+        began_ns: When it was asked to, or a little before.
+        ended_ns: When it gave up.
+        error: Why.
+        connection: Id of the client's connection that it was for, None where it is not known.
+        to_upstream: Whether it was to lead to the proxy behind.
+    """
+
+    target: str
+    began_ns: int
+    ended_ns: int
+    error: str
+    connection: str | None
+    to_upstream: bool
+
+
 @dataclass(slots=True)
 class ProxyFacts:
     """What the proxy's reports say beside connections.
@@ -80,15 +104,17 @@ class ProxyFacts:
         trouble: What the proxy behind it did not do, with the id of the client's connection.
         died: Its end, when nobody had asked for it.
         legs: Its own ends of the connections that it made for clients.
+        failed_legs: Those that it could not make, over TCP.
     """
 
     ready: ProxyReady | None = None
     exchanges: list[ExchangeSighting] = field(default_factory=list)
-    alt_svc: list[AltSvcSeen] = field(default_factory=list)
-    rejected: list[CaRejected] = field(default_factory=list)
+    alt_svc: list[AltSvcSighting] = field(default_factory=list)
+    rejected: list[tuple[str | None, CaRejected]] = field(default_factory=list)
     trouble: list[tuple[str | None, UpstreamTrouble]] = field(default_factory=list)
     died: ProxyDied | None = None
     legs: BoundedTable[Endpoint, bool] = field(default_factory=lambda: BoundedTable(LIMIT))
+    failed_legs: list[FailedLeg] = field(default_factory=list)
 
 
 class ProxyTracker:
@@ -109,6 +135,8 @@ class ProxyTracker:
         self._quic = quic
         self._new_tunnel_id = new_tunnel_id
         self._connections: BoundedTable[str, TcpConnection] = BoundedTable(LIMIT)
+        self._claimed: BoundedTable[str, bool] = BoundedTable(LIMIT)
+        self._quic_connections: BoundedTable[str, QuicConnection] = BoundedTable(LIMIT)
         self._tunnels: BoundedTable[str, tuple[TcpConnection, Tunnel]] = BoundedTable(LIMIT)
         self._new_exchanges: list[ExchangeSighting] = []
         self._new_alt_svc: list[AltSvcSighting] = []
@@ -147,8 +175,30 @@ class ProxyTracker:
         self.facts.died = event
 
     def _onward(self, event: OnwardConnection) -> None:
+        known = self._connections.get(event.connection)
         if event.local is not None:
             self.facts.legs.put(event.local, value=True)
+        elif event.transport == "tcp" and len(self.facts.failed_legs) < LIMIT:
+            if self._is_transparent and event.client is not None and event.proxy is not None:
+                # The client was let in before: to it, and on the wire, this is a server that accepts and hangs up.
+                known = self._connection(event.connection, event.client, event.proxy, event.time_ns)
+                text = f"the proxy cannot connect to {event.proxy} for it: {clean(event.error or 'no reason', 100)}"
+                self._say(known, event.time_ns, text, outgoing=False, weight="bad")
+            began_ns = event.time_ns if known is None else _latest_request_ns(known)
+            about = None if known is None else known.id
+            error = clean(event.error or "no reason known", 160)
+            leg = FailedLeg(event.target, began_ns, event.time_ns, error, about, self._has_upstream)
+            self.facts.failed_legs.append(leg)
+        if known is not None and known.tunnels is not None and known.tunnels.asked and self._has_upstream:
+            known.tunnels.asked[-1].upstream = clean(event.target, 300)
+
+    @property
+    def _is_transparent(self) -> bool:
+        return self.facts.ready is not None and self.facts.ready.mode == "transparent"
+
+    @property
+    def _has_upstream(self) -> bool:
+        return self.facts.ready is not None and self.facts.ready.mode == "upstream"
 
     def _plain_request(self, event: PlainRequest) -> None:
         connection = self._connection(event.connection, event.client, event.proxy, event.time_ns)
@@ -158,14 +208,23 @@ class ProxyTracker:
         known = self._connections.get(event.connection)
         if len(self.facts.trouble) < LIMIT:
             self.facts.trouble.append((known.id if known is not None else None, event))
+        asked = self._tunnels.get(event.tunnel) if event.tunnel is not None else None
+        if asked is not None:
+            tunnel = asked[1]
+            tunnel.upstream = clean(event.upstream, 300) or tunnel.upstream
+            tunnel.trouble = tunnel.trouble if event.kind == "slow" and tunnel.trouble is not None else event.kind
         if known is not None:
             self._say(known, event.time_ns, clean(event.text, 120), outgoing=False, weight="bad")
 
     def _connection(self, connection_id: str, client: Endpoint, proxy: Endpoint, time_ns: int) -> TcpConnection:
         known = self._connections.get(connection_id)
         if known is None:
-            known = self._tcp.find(client, proxy) or self._tcp.accept(client, proxy, Mark(None, time_ns))
+            found = self._tcp.find(client, proxy)
+            if found is not None and self._claimed.get(found.id) is not None:
+                self._tcp.replace(found)  # Another connection of the proxy's: the client's port is used anew.
+            known = self._tcp.accept(client, proxy, Mark(None, time_ns))
             self._connections.put(connection_id, known)
+            self._claimed.put(known.id, value=True)
         return known
 
     def _asked(self, event: TunnelAsked) -> None:
@@ -223,6 +282,7 @@ class ProxyTracker:
             client_scid=event.scid,
         )
         connection = self._quic.accept(reported)
+        self._quic_connections.put(event.connection, connection)
         if connection.hello is None:
             connection.hello, connection.ja4 = _hello_of(event), clean(event.ja4, 64)
             self._timeline.say(
@@ -233,6 +293,8 @@ class ProxyTracker:
         connection = self._connections.get(event.connection)
         if connection is None:
             return
+        if connection.hello is not None and _went_no_further(event):
+            connection.failed = True
         if connection.first.frame is None:
             connection.client_stream.bytes_seen = event.sent
             connection.server_stream.bytes_seen = event.received
@@ -248,7 +310,7 @@ class ProxyTracker:
     def _exchange(self, event: Exchange) -> None:
         carrier: TcpConnection | QuicConnection | None
         if event.version == "HTTP/3":
-            carrier = self._quic.find(event.client, event.proxy)
+            carrier = self._quic_connections.get(event.connection) or self._quic.find(event.client, event.proxy)
             if carrier is not None:
                 carrier.exchanged = True
         else:
@@ -265,20 +327,26 @@ class ProxyTracker:
         text = f"{clean(event.version, 16)} {clean(event.method, 16)} {clean(event.url, 60)}: {status} after {took}"
         self._say(carrier, event.ended_ns, text, outgoing=False, weight="bad" if event.status is None else "good")
 
+    def _carrier(self, connection_id: str) -> TcpConnection | QuicConnection | None:
+        return self._connections.get(connection_id) or self._quic_connections.get(connection_id)
+
     def _rejected(self, event: CaRejected) -> None:
+        known = self._carrier(event.connection)
         if len(self.facts.rejected) < LIMIT:
-            self.facts.rejected.append(event)
-        known = self._connections.get(event.connection)
+            self.facts.rejected.append((known.id if known is not None else None, event))
         if known is not None:
+            if isinstance(known, TcpConnection):
+                known.failed = True
             why = clean(event.alert or "no alert", 40)
             text = f"the client does not take the certificate for {clean(event.host, 64)}: {why}"
             self._say(known, event.time_ns, text, outgoing=True, weight="bad")
 
     def _alt_svc(self, event: AltSvcSeen) -> None:
-        known = self._connections.get(event.connection)
-        self._new_alt_svc.append(AltSvcSighting(event, known.id if known is not None else None))
+        known = self._carrier(event.connection)
+        sighting = AltSvcSighting(event, known.id if known is not None else None)
+        self._new_alt_svc.append(sighting)
         if len(self.facts.alt_svc) < LIMIT:
-            self.facts.alt_svc.append(event)
+            self.facts.alt_svc.append(sighting)
         if known is not None:
             self._say(known, event.time_ns, f"alt-svc: {clean(', '.join(event.lines), 80)}", outgoing=False)
 
@@ -293,6 +361,17 @@ class ProxyTracker:
     ) -> None:
         mark = Mark(None, time_ns)
         self._timeline.say(connection, mark, text, transport="proxy", outgoing=outgoing, weight=weight)
+
+
+def _latest_request_ns(connection: TcpConnection) -> int:
+    """When the proxy was last asked for something on a connection."""
+    asked = connection.tunnels.asked if connection.tunnels is not None else []
+    return asked[-1].asked.time_ns if asked else connection.first.time_ns
+
+
+def _went_no_further(event: ConnectionEnded) -> bool:
+    """Whether TLS cannot have got ready: nothing came back, or the client did not finish the handshake."""
+    return event.received == 0 or (event.after_hello is not None and event.after_hello < LEAST_FINISHED)
 
 
 def _offer(event: ClientHelloSeen) -> str:

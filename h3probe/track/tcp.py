@@ -82,6 +82,7 @@ class TcpConnection:
         server_bytes_at_ready: The server's.
         responses_ns: When the server answered after that, a time for each burst, the latest ones.
         asking: Whether the client has sent something since the latest of them.
+        failed: Whether the proxy reports that TLS did not get ready on it, or that the client left because of it.
         cut: Whether a snaplen cut bytes that were needed.
         cut: Whether payload is missing that a snaplen cut or the capture lost, before the handshake was over.
         process: The client's process.
@@ -114,6 +115,7 @@ class TcpConnection:
     server_bytes_at_ready: int | None = None
     responses_ns: list[int] = field(default_factory=list)
     asking: bool = False
+    failed: bool = False
     cut: bool = False
     process: Process | None = None
     told_host: str | None = None
@@ -209,7 +211,7 @@ class TcpConnection:
     def outcome(self, now_ns: int) -> TcpOutcome | None:
         """How the attempt ended, as far as is known at `now_ns`; None when it cannot be said."""
         if self.reported:
-            return "established"  # The proxy had it.
+            return "reset" if self.failed else "established"  # The proxy had it.
         if self.refused:
             return "refused"
         if self.ready is not None:

@@ -94,6 +94,13 @@ class TcpTracker:
             self._on_evict(gone)
         return connection
 
+    def replace(self, connection: TcpConnection) -> None:
+        """Let go of a connection whose ports are used anew."""
+        key = _key(connection.client, connection.server)
+        if self._table.get(key) is connection:
+            self._table.pop(key)
+            self._on_evict(connection)
+
     def forget(self, connection: TcpConnection) -> None:
         """Let go of a settled connection."""
         key = _key(connection.client, connection.server)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # A client that is refused with 407 asks again on the same connection; more than this is no client.
 TUNNELS_PER_CONNECTION = 16
+# As of `UpstreamTrouble`.
+Trouble = Literal["refused", "unreachable", "silent", "garbage", "slow"]
 SWITCHING_PROTOCOLS = 101
 
 
@@ -34,6 +36,8 @@ class Tunnel:
         client_start: Where the tunnelled bytes begin in the client's stream.
         server_start: Where they begin in the server's.
         by_upstream: Whether the answer is that of a proxy behind the one asked.
+        upstream: That proxy's `host:port`, where it was named.
+        trouble: What that proxy did not do.
         error: Why there is no tunnel, as far as the proxy says.
         waited: Seconds until the answer, by the proxy's own clock.
         on_wire: Whether its request was read from packets.
@@ -50,6 +54,8 @@ class Tunnel:
     client_start: int = 0
     server_start: int = 0
     by_upstream: bool = False
+    upstream: str | None = None
+    trouble: Trouble | None = None
     error: str | None = None
     waited: float | None = None
     on_wire: bool = False

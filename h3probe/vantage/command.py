@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from h3probe.errors import CommandError
 from h3probe.vantage import privileges
@@ -18,37 +18,35 @@ if TYPE_CHECKING:
 _GRACE_S = 2.0
 
 
-class Command:
-    """A child process with this terminal and these standard streams, in this process group; untouched by default.
+class Process(Protocol):
+    """As much of `subprocess.Popen` as is used here."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Its status, a signal as a negative number; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Likewise, but wait; `subprocess.TimeoutExpired` after `timeout` seconds."""
+
+    def send_signal(self, sig: int) -> None:
+        """Send it a signal, if it runs still."""
+
+    def kill(self) -> None:
+        """Send it SIGKILL."""
+
+
+class Running:
+    """A process with this terminal and these standard streams, in this process group; untouched by default.
 
     A terminal's Ctrl-C therefore reaches both, and the command decides for itself what it means. As a context manager
     it does not outlive its block: one that still runs then is told to end, and is killed after a while.
-
-    Args:
-        argv: The command and its arguments.
-        env: Its environment; this process's own, or that of `user`, unless given.
-        user: Whom it runs as, when this process is root.
-        stdout: The descriptor it gets as standard output; this process's own unless given.
-        stderr: The same for standard error.
-
-    Raises:
-        CommandError: It could not be started; with the exit status a shell gives, 126 or 127.
     """
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        env: dict[str, str] | None = None,
-        user: privileges.User | None = None,
-        stdout: int | None = None,
-        stderr: int | None = None,
-    ) -> None:
+    def __init__(self, argv: Sequence[str], process: Process) -> None:
         self.argv = list(argv)
         self._interrupted = False
-        if env is None and user is not None:
-            env = privileges.environment_of(user)
-        self._process = _start(self.argv, env, user, (stdout, stderr))
+        self._process = process
 
     @property
     def pid(self) -> int:
@@ -91,6 +89,34 @@ class Command:
         self._interrupted = True
 
 
+class Command(Running):
+    """A child process.
+
+    Args:
+        argv: The command and its arguments.
+        env: Its environment; this process's own, or that of `user`, unless given.
+        user: Whom it runs as, when this process is root.
+        stdout: The descriptor it gets as standard output; this process's own unless given.
+        stderr: The same for standard error.
+
+    Raises:
+        CommandError: It could not be started; with the exit status a shell gives, 126 or 127.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: dict[str, str] | None = None,
+        user: privileges.User | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
+    ) -> None:
+        if env is None and user is not None:
+            env = privileges.environment_of(user)
+        super().__init__(argv, _start(list(argv), env, user, (stdout, stderr)))
+
+
 def _start(
     argv: list[str], env: dict[str, str] | None, user: privileges.User | None, streams: tuple[int | None, int | None]
 ) -> subprocess.Popen[bytes]:
@@ -105,12 +131,13 @@ def _start(
             argv, env=env, stdout=stdout, stderr=stderr, user=user.uid, group=user.gid, extra_groups=groups
         )
     except OSError as error:
-        raise _failure(name, error, user) from error
+        raise start_failure(name, error, user) from error
     except ValueError as error:
         raise CommandError(f"{name!r}: not a command that can be run ({error})", 126) from error
 
 
-def _failure(name: str, error: OSError, user: privileges.User | None) -> CommandError:
+def start_failure(name: str, error: OSError, user: privileges.User | None) -> CommandError:
+    """Word why a command could not be started, with the exit status a shell gives."""
     found = shutil.which(name) is not None
     if isinstance(error, FileNotFoundError) and found:
         return CommandError(f"{name}: the interpreter in its first line does not exist", 127)

@@ -36,12 +36,20 @@ _UDP = 17
 _ALL_PROCESSES_INTERVAL_S = 0.05
 
 
-class SocketOwners:
-    """The kernel's own table of sockets, asked for one socket at a time (sock_diag(7)), and whose they are."""
+def diagnostic_socket() -> socket.socket:
+    """A socket that the kernel answers questions on, about the sockets of the network namespace that it is made in."""
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
 
-    def __init__(self) -> None:
-        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
-        self._socket = socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG)
+
+class SocketOwners:
+    """The kernel's own table of sockets, asked for one socket at a time (sock_diag(7)), and whose they are.
+
+    Args:
+        opened: A socket to ask, of another network namespace (`diagnostic_socket`); its own unless given.
+    """
+
+    def __init__(self, opened: socket.socket | None = None) -> None:
+        self._socket = diagnostic_socket() if opened is None else opened
         self._socket.settimeout(0.1)
         self._sequence = 0
         self._pids: dict[int, int] = {}

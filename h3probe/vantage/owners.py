@@ -9,10 +9,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from h3probe.vantage.pace import Pace
 from h3probe.vantage.processes import Processes
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint, Process
+    from h3probe.vantage.linux import SocketOwners
     from h3probe.vantage.process_tree import Everyone, ProcessTree
 
 POLL_S = 0.01
@@ -73,11 +75,12 @@ class Owners:
 
     Args:
         root_pid: The command under watch, if it runs already.
+        kernel: The table of sockets to ask; that of this process's network namespace unless given.
     """
 
-    def __init__(self, root_pid: int | None = None) -> None:
+    def __init__(self, root_pid: int | None = None, *, kernel: SocketOwners | None = None) -> None:
         self._processes = Processes()
-        self._kernel = self._processes.kernel
+        self._kernel = kernel or self._processes.kernel
         self._tree: ProcessTree | None = None
         self._everyone: Everyone | None = None
         if self._kernel is not None:
@@ -149,10 +152,16 @@ def look(tree: ProcessTree, question: Question) -> Owner:
 
 
 class DirectOwners:
-    """Takes questions and has answers at once, for a run that needs no helper: it sees its own user's processes."""
+    """Takes questions and has answers at once, for a run that needs no helper: it sees its own user's processes.
 
-    def __init__(self, root_pid: int | None = None) -> None:
-        self._owners = Owners(root_pid)
+    Args:
+        root_pid: The command under watch, if it runs already.
+        kernel: The table of sockets to ask; that of this process's network namespace unless given.
+    """
+
+    def __init__(self, root_pid: int | None = None, *, kernel: SocketOwners | None = None) -> None:
+        self._owners = Owners(root_pid, kernel=kernel)
+        self._pace = Pace(POLL_S)
         self._waiting: list[Question] = []
         self._found: list[Answer] = []
 
@@ -170,7 +179,10 @@ class DirectOwners:
 
     def answers(self) -> list[Answer]:
         """What was found since the last call."""
-        self._owners.poll()
+        # Each question looks by itself: what is looked at beside that is what may be gone when it is asked.
+        if self._pace.begin():
+            self._owners.poll()
+            self._pace.end()
         waiting, self._waiting = self._waiting, []
         for question in waiting:
             self._answer(question)

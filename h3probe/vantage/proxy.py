@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Final, Self
 from h3probe.errors import DecodeError, UserError
 from h3probe.events import Dropped, ProxyDied, ProxyReady, Unreadable
 from h3probe.vantage import privileges
-from h3probe.vantage.mitm.settings import Settings, Standing
+from h3probe.vantage.mitm.settings import QuicReady, Settings, Standing
 from h3probe.vantage.proxy_events import LONGEST_LINE, parse_event
 from h3probe.vantage.proxy_ports import claim
 from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
 from h3probe.vantage.proxy_trust import CA_CERTIFICATE, default_folder, private_folder, system_roots
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from h3probe.events import Endpoint, ProxyEvent
@@ -41,6 +42,7 @@ BATCH: Final = 1 << 20
 """Bytes that one call of `events` reads at most."""
 _PIPE: Final = 1 << 20
 _LAST_WORDS: Final = 8192
+_LONGEST_NAME: Final = 255  # a line is written whole or not at all
 _PACKAGE: Final = Path(__file__).parents[1]
 _SCRIPT: Final = Path(__file__).with_name("mitm") / "script.py"
 
@@ -71,18 +73,31 @@ class Proxy:
         spec: What is asked of it.
         folder: Where its authority is kept; below the user's data folder unless given.
         user: Whom it runs as, when this process is root.
+        wrap: Makes the command line that runs a given one in another network namespace, which is where the listeners
+            of a transparent proxy are. It may take root for that; what it runs is to be `user`'s, and to keep its
+            process number and its descriptors.
+        descriptors: What that command line needs to inherit.
 
     Attributes:
         addresses: Where it listens, once it is started.
         ready: Whether it does.
     """
 
-    def __init__(self, spec: ProxySpec, *, folder: Path | None = None, user: User | None = None) -> None:
+    def __init__(
+        self,
+        spec: ProxySpec,
+        *,
+        folder: Path | None = None,
+        user: User | None = None,
+        wrap: Callable[[list[str]], list[str]] | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> None:
         self.spec = spec
         self.folder = folder or default_folder(privileges.environment_of(user) if user is not None else None)
         self.addresses: list[Endpoint] = []
         self.ready = False
         self._user = user
+        self._wrap, self._descriptors = wrap, descriptors
         self._process: subprocess.Popen[bytes] | None = None
         self._events = -1
         self._words = -1
@@ -141,7 +156,8 @@ class Proxy:
             os.close(theirs)
             os.close(their_words)
         spec = self.spec
-        self._tell(Settings(theirs, spec.intercept, spec.upstream, standing, spec.look_directly, self._secrets()))
+        secrets = self._secrets()
+        self._tell(Settings(theirs, spec.intercept, spec.upstream, standing, spec.look_directly, secrets, spec.aliases))
 
     def wait_until_ready(self, timeout: float = START_S) -> None:
         """Wait until it listens; what it reports until then is kept for `events`.
@@ -170,6 +186,13 @@ class Proxy:
         """What was reported since the last call, in order, without waiting; the last of all may be `ProxyDied`."""
         early, self._early = self._early, []
         return early + self._read()
+
+    def quic_ready(self, host: str) -> None:
+        """Tell a transparent proxy that a client has QUIC to a host, which is no reason to call its TCP a refusal."""
+        if self._process is None or self._process.stdin is None or len(host) > _LONGEST_NAME:
+            return
+        with contextlib.suppress(BrokenPipeError, BlockingIOError):  # a proxy that does not read has other worries
+            os.write(self._process.stdin.fileno(), QuicReady(host).dump().encode())
 
     def stop(self) -> list[ProxyEvent | Dropped | Unreadable]:
         """End it, and return what it still had to report."""
@@ -214,6 +237,9 @@ class Proxy:
             upstream = self.spec.upstream
             mode = "regular" if upstream is None else f"upstream:{upstream.scheme}://{upstream.name}"
             return _listening(mode, self.spec.listen, udp=False)[0], ()
+        if self.spec.transparent:
+            # No port is tried here: they may be another namespace's.
+            return [f"transparent@{listen.host}:{listen.port}" for listen in self.spec.transparent], ()
         modes: list[str] = []
         standing: list[Standing] = []
         for each in self.spec.reverse:
@@ -225,6 +251,9 @@ class Proxy:
 
     def _spawn(self, modes: list[str], events: int, words: int) -> subprocess.Popen[bytes]:
         options = _OPTIONS | {"confdir": str(self.folder), "ssl_insecure": str(self.spec.insecure).lower()}
+        if self.spec.transparent:
+            # Who comes there is up to the redirect.
+            options["block_global"] = "false"
         roots = self.spec.upstream_ca or system_roots()
         if roots is not None:
             options["ssl_verify_upstream_trusted_ca"] = str(roots)
@@ -235,13 +264,15 @@ class Proxy:
         for name, value in options.items():
             argv += ["--set", f"{name}={value}"]
         user = self._user
+        if self._wrap is not None:
+            argv, user = self._wrap(argv), None
         try:
             return subprocess.Popen(  # noqa: S603 - this Python, and arguments made here
                 argv,
                 stdin=subprocess.PIPE,
                 stdout=words,
                 stderr=words,
-                pass_fds=(events,),
+                pass_fds=(events, *self._descriptors),
                 env=self._environment(),
                 process_group=0,  # the terminal's Ctrl-C is for h3probe, which ends it afterwards
                 user=None if user is None else user.uid,
@@ -271,6 +302,7 @@ class Proxy:
         with contextlib.suppress(BrokenPipeError):  # it has ended already, and `events` will say why
             self._process.stdin.write(settings.dump().encode())
             self._process.stdin.flush()
+        os.set_blocking(self._process.stdin.fileno(), False)
 
     def _lost_its_port(self, died: ProxyDied) -> bool:
         """Whether somebody took a port that was free, and was to be any that is, before the process had it."""

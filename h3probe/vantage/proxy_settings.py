@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
+from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
 from h3probe.vantage.proxy_trust import TRUST_STORE_PASSWORD
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def proxy_environment(
 
     Args:
         kind: What the command is.
-        proxy: Where the proxy listens; None for one that stands before a server, which is found by its address.
+        proxy: Where the proxy listens; None for one that is found without a setting (`trust_environment`).
         trust: What makes the command trust the proxy's authority; None when no TLS is terminated.
         loopback: Whether connections to this host are to go through the proxy too. Most clients go past it there when
             they are told to, the JDK even when they are not.
@@ -62,6 +63,7 @@ def proxy_environment(
         The whole environment, and a line for each thing that was set or taken away.
     """
     result = dict(os.environ if environment is None else environment)
+    result.pop(PASSWORD_VARIABLE, None)
     lines: list[str] = []
     if proxy is not None:
         lines += _proxy_variables(result, f"http://{proxy}")
@@ -74,6 +76,24 @@ def proxy_environment(
     if kind != "native":
         lines += _java(result, _java_proxy(proxy, loopback=loopback) + _java_trust(trust))
     return result, lines
+
+
+def trust_environment(
+    kind: Kind, trust: Trust, *, environment: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], list[str]]:
+    """Make the environment in which a command trusts the proxy's authority, and knows of no proxy but its own.
+
+    It is for a proxy that is found without a setting: one that stands before a server, or on the only way out.
+
+    Args:
+        kind: What the command is.
+        trust: What makes it trust the authority.
+        environment: As of `proxy_environment`.
+
+    Returns:
+        As `proxy_environment`.
+    """
+    return proxy_environment(kind, None, trust=trust, environment=environment)
 
 
 def _proxy_variables(environment: dict[str, str], url: str) -> list[str]:

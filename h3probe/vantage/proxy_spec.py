@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from base64 import b64encode
 from dataclasses import dataclass
@@ -54,13 +55,17 @@ class ProxySpec:
     """All that is asked of one proxy.
 
     Attributes:
-        listen: Where an explicit proxy listens; None for a reverse proxy.
+        listen: Where an explicit proxy listens; None for one of another kind.
         reverse: The servers that a reverse proxy stands before.
         upstream: The proxy behind an explicit one.
         intercept: The hosts whose TLS is terminated; empty for all, None for none.
         upstream_ca: Certificates that servers may be signed by, PEM; the system's unless given.
         look_directly: Whether servers are asked past `upstream` too, for the Alt-Svc that it may take out.
         insecure: Whether servers' certificates are believed unseen.
+        transparent: Where a transparent proxy listens for what is redirected to it, an address and a port for each
+            family. Not the unspecified address: a client that knew it could have the proxy connect to itself forever.
+        aliases: Of a transparent proxy: addresses, and the ones that its clients had in mind, where something before it
+            has put the former in place of the latter (`("198.18.0.9", "127.0.0.1")`).
     """
 
     listen: Listen | None = None
@@ -70,14 +75,26 @@ class ProxySpec:
     upstream_ca: Path | None = None
     look_directly: bool = False
     insecure: bool = False
+    transparent: tuple[Listen, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        if (self.listen is None) == (not self.reverse):
-            raise UserError("a proxy is either an explicit one (--proxy) or a reverse one (--reverse)")
-        if self.reverse and self.upstream is not None:
-            raise UserError("--upstream is for --proxy: a reverse proxy connects to its server itself")
+        if [self.listen is not None, bool(self.reverse), bool(self.transparent)].count(True) != 1:
+            raise UserError("a proxy is either explicit (--proxy), or reverse (--reverse), or transparent")
+        if self.listen is None and self.upstream is not None:
+            kind = "reverse" if self.reverse else "transparent"
+            raise UserError(f"--upstream is for --proxy: a {kind} proxy connects to its server itself")
+        if not all(listen.port and _is_one_address(listen.host) for listen in self.transparent):
+            raise UserError("a transparent proxy listens on given ports of given addresses")
         if self.look_directly and (self.upstream is None or self.intercept is None):
             raise UserError("--look-directly is for --upstream with --intercept: it tells what the upstream takes out")
+
+
+def _is_one_address(host: str | None) -> bool:
+    try:
+        return host is not None and not ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def parse_proxy(text: str) -> Listen:

@@ -33,6 +33,7 @@ BATCH = 512
 
 _LOOK_AGAIN_S = 1.0
 _REST = 64 * BATCH
+_PAUSE_S = 0.005
 
 
 class Sniffer:
@@ -45,6 +46,7 @@ class Sniffer:
         interfaces: Names; none means all there are and will be. One that goes away and comes back is found again.
         ports: Keep TCP and UDP of these ports only, and whatever may explain them (`h3probe.vantage.bpf`).
         hosts: Likewise, packed addresses.
+        opened: A packet socket to read, of another network namespace; `interfaces` would be names of this one.
         numbers: Where frame numbers come from, shared when there are several vantage points; else from 1.
 
     Attributes:
@@ -61,11 +63,12 @@ class Sniffer:
         *,
         ports: Collection[int] = (),
         hosts: Collection[bytes] = (),
+        opened: socket.socket | None = None,
         numbers: Iterator[int] | None = None,
     ) -> None:
         self._names = list(interfaces)
         self._indexes = host_interfaces.indexes(interfaces)
-        self._source = _open(self._indexes, ports, hosts)
+        self._source = _open(self._indexes, ports, hosts, opened)
         self._numbers = itertools.count(1) if numbers is None else numbers
         self._table = Duplicates()
         self._bulk: Bulk | None = Bulk()
@@ -76,6 +79,11 @@ class Sniffer:
     def sockets(self) -> Sequence[socket.socket]:
         """What to wait for: each is readable when `read` has something to give."""
         return self._source.sockets
+
+    @property
+    def pause_s(self) -> float:
+        """How long nobody needs to read: while a long transfer runs beside, each look takes some of its time."""
+        return _PAUSE_S if self._bulk is not None and self._bulk.flows else 0.0
 
     def fileno(self) -> int:
         """The one descriptor to wait for on Linux; elsewhere the first of `sockets`."""
@@ -181,12 +189,14 @@ class Sniffer:
         self.close()
 
 
-def _open(indexes: Collection[int], ports: Collection[int], hosts: Collection[bytes]) -> Source:
+def _open(
+    indexes: Collection[int], ports: Collection[int], hosts: Collection[bytes], opened: socket.socket | None
+) -> Source:
     source: Source
     if sys.platform == "linux":
         from h3probe.vantage.ring import PacketSource  # noqa: PLC0415 - importable on Linux only
 
-        source = PacketSource(interfaces=indexes, ports=ports, hosts=hosts)
+        source = PacketSource(interfaces=indexes, ports=ports, hosts=hosts, opened=opened)
     else:
         from h3probe.vantage.scapy_sockets import ScapySource  # noqa: PLC0415 - scapy is imported only where it serves
 

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from h3probe.events import AltSvcSeen, Exchange
+from h3probe.engine import Engine
+from h3probe.events import AltSvcSeen, CaRejected, Exchange
 from h3probe.lab.authority import Authority, create_authority
 from h3probe.lab.client import Policy
 from h3probe.lab.servers import SERVERS, Server, running
+from h3probe.records import FindingRecord
 from h3probe.vantage.proxy_events import parse_event
 from h3probe.vantage.proxy_ports import claim
 from tests.vantage.proxying import PATIENCE_S, Background, get, say
@@ -115,6 +117,24 @@ def test_log(background: Background, server: Server, authority: Authority, folde
     assert {e.lines for e in events if isinstance(e, AltSvcSeen)} == {(f'h3=":{server.port}"; ma=3600',)}
     assert outcomes[0].alt_svc == f'h3=":{dump.port}"; ma=3600'
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_client_that_does_not_trust_it(
+    background: Background, server: Server, authority: Authority, folder: Path, tmp_path: Path
+) -> None:
+    """The log script notices who refuses mitmproxy's certificate, and that this goes on; it changes nothing."""
+    path = tmp_path / "events.ndjson"
+    with mitmdump(folder, authority, "h3probe_log.py", f"h3probe_out={path}") as dump:
+        outcomes = [get(background, server.url, authority.ca_file, proxy=dump.port)[0] for _ in range(2)]
+    assert [outcome.status for outcome in outcomes] == [None, None]
+    events = [parse_event(line) for line in path.read_bytes().splitlines()]
+    rejected = [event for event in events if isinstance(event, CaRejected)]
+    assert [(event.host, event.transport, event.let_alone) for event in rejected] == [("localhost", "tcp", False)] * 2
+    engine = Engine("events", "ndjson", vantage="proxy")
+    records = [record for event in events for record in engine.feed(event)] + engine.finish()
+    (finding,) = [record for record in records if isinstance(record, FindingRecord)]
+    assert finding.rule == "ca-rejected"
+    assert "passed through untouched" not in finding.summary
 
 
 def test_log_without_a_file(folder: Path) -> None:

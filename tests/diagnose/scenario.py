@@ -40,6 +40,8 @@ from h3probe.events import (
     OnwardConnection,
     PlainRequest,
     Process,
+    ProxyMode,
+    ProxyReady,
     SocketOwner,
     ToldAltSvc,
     ToldExchange,
@@ -887,6 +889,7 @@ class Proxy:
         sent: int = 700,
         received: int = 5000,
         closed_by: Literal["client", "server", "proxy", "idle"] = "client",
+        after_hello: int | None = None,
     ) -> None:
         """The connection is over."""
         event = ConnectionEnded(
@@ -900,6 +903,7 @@ class Proxy:
             received=received,
             seconds=at,
             closed_by=closed_by,
+            after_hello=after_hello,
         )
         self.network.report(at, event)
 
@@ -921,6 +925,8 @@ class Proxy:
         took: float = 0.02,
         origin: str = "https://example.org:443",
         intercepted: bool = False,
+        error: str = "connection closed",
+        distrusted: bool = False,
     ) -> None:
         """A request and its response, or an error in place of one."""
         event = Exchange(
@@ -936,8 +942,9 @@ class Proxy:
             server_version=None if status is None else "HTTP/2",
             answered_ns=None if status is None else nanoseconds(at + took / 2),
             ended_ns=nanoseconds(at + took),
-            error="connection closed" if status is None else None,
+            error=error if status is None else None,
             intercepted=intercepted,
+            distrusted=distrusted,
         )
         self.network.report(at + took, event)
 
@@ -956,11 +963,17 @@ class Proxy:
         self.network.report(at, event)
 
     def rejected(
-        self, at: float, connection: Tcp | Quic, alert: str | None = "unknown_ca", host: str = "example.org"
+        self,
+        at: float,
+        connection: Tcp | Quic,
+        alert: str | None = "unknown_ca",
+        host: str = "example.org",
+        *,
+        let_alone: bool = True,
     ) -> None:
         """The client does not take the certificate."""
         end, transport = connection.client_end, _transport(connection)
-        self.network.report(at, CaRejected(nanoseconds(at), _id(connection), end, host, transport, alert))
+        self.network.report(at, CaRejected(nanoseconds(at), _id(connection), end, host, transport, alert, let_alone))
 
     def trouble(
         self,
@@ -968,17 +981,33 @@ class Proxy:
         connection: Tcp,
         tunnel: str | None = None,
         kind: Literal["refused", "unreachable", "silent", "garbage", "slow"] = "silent",
+        status: int | None = None,
     ) -> None:
         """The proxy behind this one fails."""
         event = UpstreamTrouble(
-            nanoseconds(at), _id(connection), tunnel, "corp.example:3128", kind, 1.0, f"it is {kind}"
+            nanoseconds(at), _id(connection), tunnel, "corp.example:3128", kind, 1.0, f"it is {kind}", status
         )
         self.network.report(at, event)
+
+    def ready(self, mode: ProxyMode) -> None:
+        """The proxy listens, before all else."""
+        self.network.report(-1.0, ProxyReady(nanoseconds(-1.0), mode, (), True, "12.0.0", "0.0.0"))
+
+    def unreached(self, at: float, connection: Tcp | Quic, target: str, error: str = "connection refused") -> None:
+        """The proxy's own connection, which could not be made."""
+        self.network.report(at, OnwardConnection(nanoseconds(at), _id(connection), "tcp", target, error=error))
 
     def plain(self, at: float, connection: Tcp, url: str = "http://example.org/") -> None:
         """A request in the clear."""
         ends = (connection.client_end, connection.server_end)
         self.network.report(at, PlainRequest(nanoseconds(at), _id(connection), *ends, "GET", url))
+
+    def cannot_connect(self, at: float, connection: Tcp, error: str = "connection refused") -> None:
+        """The proxy's own connection, which is not there."""
+        ends = (connection.client_end, connection.server_end)
+        target = f"{connection.server}:{connection.port}"
+        event = OnwardConnection(nanoseconds(at), _id(connection), "tcp", target, None, None, None, error, *ends)
+        self.network.report(at, event)
 
     def onward(self, at: float, connection: Tcp | Quic, leg: Tcp | Quic) -> None:
         """The proxy's own connection, made for a client's."""

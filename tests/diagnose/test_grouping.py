@@ -24,7 +24,7 @@ from tests.diagnose.scenario import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.diagnose.scenario import Software
+    from tests.diagnose.scenario import Software, Tcp
 
 
 def origins(explained: Explained) -> list[str | None]:
@@ -361,3 +361,112 @@ def test_tunnels_of_two_programs_name_neither() -> None:
         tcp.gets_ready(at + 0.2)
     (verdict,) = network.explain().verdicts
     assert verdict.client == "192.0.2.10"
+
+
+def masque_then_connect(network: Network) -> tuple[Tcp, Tcp]:
+    """What curl does behind a proxy: connect-udp is declined, and CONNECT granted on a connection of its own."""
+    proxy = network.proxy()
+    first, second = network.tcp(server="127.0.0.1", port=8899), network.tcp(server="127.0.0.1", port=8899)
+    proxy.answered(0.01, proxy.asked(0.0, first, method="connect-udp"), 501)
+    proxy.carries(second, 0.1)
+    return first, second
+
+
+@pytest.mark.parametrize("named", [0, 1])
+def test_a_tunnel_whose_client_has_no_name_joins_the_only_one_that_has(named: int) -> None:
+    """One connection lived too briefly for its owner to be found: it is one client all the same."""
+    network = Network()
+    tunnels = masque_then_connect(network)
+    network.owns(0.5, tunnels[named], 7, "curl")
+    explained = network.explain()
+    assert [(story.client, len(story.tunnels)) for story in explained.stories] == [("curl[7]", 2)]
+    assert "through a CONNECT tunnel" in explained.sentence
+
+
+def test_a_tunnel_whose_client_has_no_name_joins_none_of_two() -> None:
+    """Whose it is of two processes cannot be told."""
+    network = Network()
+    tunnels = masque_then_connect(network)
+    third = network.tcp(server="127.0.0.1", port=8899)
+    network.proxy().asked(0.2, third)
+    network.owns(0.5, tunnels[0], 7, "curl")
+    network.owns(0.5, tunnels[1], 8, "java")
+    assert sorted(story.client for story in network.explain().stories) == [CLIENT, "curl[7]", "java[8]"]
+
+
+def test_the_proxys_own_tunnel_joins_nobody() -> None:
+    """h3probe's CONNECT to the proxy behind it is refused like the client's, and is not told twice."""
+    network = Network()
+    proxy = network.proxy()
+    inside = network.tcp(client="127.0.0.1", server="127.0.0.1", port=8899)
+    leg = network.tcp(client="127.0.0.1", server="127.0.0.1", port=3128)
+    inside.asks_proxy(0.0, "example.org:443")
+    tunnel = proxy.asked(0.01, inside)
+    leg.asks_proxy(0.02, "example.org:443")
+    proxy.onward(0.025, inside, leg)
+    leg.proxy_answers(0.1, 407)
+    inside.proxy_answers(0.11, 407)
+    proxy.answered(0.11, tunnel, 407, by="upstream")
+    network.owns(0.5, inside, 7, "java")
+    explained = network.explain()
+    assert explained.rules == ["proxy-refused"]
+    assert [verdict.client for verdict in explained.verdicts] == ["java[7]"]
+
+
+@pytest.mark.parametrize("target", ["127.0.0.1:7999", "localhost:7999"])
+def test_the_connection_that_the_proxy_could_not_make_is_nobodys_else(target: str) -> None:
+    """A refused SYN of h3probe's own, whose port nobody told, is no client's verdict."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(client="127.0.0.1", server="127.0.0.1", port=8899)
+    tunnel = proxy.asked(0.0, tcp, "localhost", 7999)
+    leg = network.tcp(client="127.0.0.1", server="127.0.0.1", port=7999)
+    leg.syn(0.01)
+    leg.refuse(0.011)
+    proxy.unreached(0.02, tcp, target)
+    proxy.answered(0.02, tunnel, 502, error="connection refused")
+    assert [verdict.origin for verdict in network.explain().verdicts] == ["localhost:7999"]
+
+
+@pytest.mark.parametrize(
+    ("target", "at"), [("127.0.0.1:7998", 0.01), ("127.0.0.1:7999", 1.0), ("198.51.100.1:7999", 0.01)]
+)
+def test_a_clients_own_refused_connection_is_told(target: str, at: float) -> None:
+    """At another time, to another port or to another address than the proxy's it is the client's."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(client="127.0.0.1", server="127.0.0.1", port=8899)
+    tunnel = proxy.asked(0.0, tcp, "localhost", 7999)
+    direct = network.tcp(client="127.0.0.1", server="127.0.0.1", port=7999)
+    direct.syn(at)
+    direct.refuse(at + 0.001)
+    proxy.unreached(0.02, tcp, target)
+    proxy.answered(0.02, tunnel, 502, error="connection refused")
+    assert "127.0.0.1:7999" in [verdict.origin for verdict in network.explain().verdicts]
+
+
+def test_requests_in_the_clear_are_told_by_origin() -> None:
+    """One connection to the proxy may serve several; each has its own requests and no other's trouble."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    proxy.ready("upstream")
+    proxy.plain(0.0, tcp)
+    proxy.exchange(0.0, tcp, "HTTP/1.1", origin="http://one.example:80")
+    proxy.unreached(1.01, tcp, "two.example:8080")
+    proxy.exchange(1.0, tcp, "HTTP/1.1", status=None, origin="http://two.example:8080")
+    explained = network.explain()
+    sentences = {verdict.origin: verdict.sentence for verdict in explained.verdicts}
+    assert [finding.origin for finding in explained.findings] == ["two.example:8080"]
+    assert set(sentences) == {"one.example:80", "two.example:8080"}
+    assert sentences["one.example:80"].startswith("HTTP/1.1 for the one request, seen at the proxy.")
+    assert "could not connect to two.example:8080" in sentences["two.example:8080"]
+
+
+def test_requests_in_the_clear_inside_of_a_tunnel_are_the_tunnels() -> None:
+    """A CONNECT to port 80 is one story."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    proxy.answered(0.05, proxy.asked(0.0, tcp, "example.org", 80))
+    proxy.exchange(0.1, tcp, "HTTP/1.1", origin="http://example.org:80")
+    explained = network.explain()
+    assert explained.verdict.origin == "example.org:80"
+    assert explained.verdict.versions == {"HTTP/1.1": 1}
+    assert "through a CONNECT tunnel" in explained.sentence

@@ -445,7 +445,7 @@ def test_the_version_at_the_proxy_is_the_verdicts() -> None:
     explained = network.explain()
     assert explained.sentence.startswith("HTTP/2, through a CONNECT tunnel of the proxy 127.0.0.1:8899")
     assert explained.verdict.versions == {"HTTP/2": 2}
-    assert "as HTTP/2:" in explained.the("proxy-downgrade").summary
+    assert "with HTTP/2:" in explained.the("proxy-downgrade").summary
 
 
 def test_without_exchanges_the_version_is_not_known() -> None:
@@ -551,6 +551,132 @@ def test_without_packets_nothing_is_said_of_quic() -> None:
     assert not any("no QUIC packet left" in text for text in (*sentences, *summaries))
 
 
+@pytest.mark.parametrize(
+    ("count", "sentence"),
+    [
+        (1, "HTTP/2 for the one request over TCP, seen at the proxy."),
+        (2, "HTTP/2 for all 2 requests over TCP, seen at the proxy."),
+    ],
+)
+def test_quic_past_a_transparent_proxy(count: int, sentence: str) -> None:
+    """What QUIC carried is in nobody's count, and the sentence says so; no tunnel was asked for."""
+    network = Network()
+    proxy, tcp, quic = network.proxy(), network.tcp(), network.quic()
+    proxy.ready("transparent")
+    tcp.connects(0.0)
+    proxy.hello(0.02, tcp)
+    for number in range(count):
+        proxy.exchange(0.1 + number / 10, tcp, intercepted=True)
+    quic.connects(0.5)
+    explained = network.explain()
+    past = " QUIC went past the proxy: what it carried is not counted."
+    assert explained.sentence.startswith(sentence + past + " TLS over TCP was intercepted to see this, QUIC was not;")
+    assert explained.verdict.versions is None
+    assert [exchange.known_from for exchange in explained.exchanges] == ["proxy"] * count
+    assert {exchange.connection for exchange in explained.exchanges} == {"tcp-1"}
+    assert explained.tunnels == []
+    assert "proxy-downgrade" not in explained.rules
+
+
+def at_the_proxy(network: Network) -> str:
+    """The one verdict of a proxy that is all that is seen."""
+    engine = Engine("proxy", "events", vantage="proxy")
+    records = [record for event in network.events() for record in engine.feed(event)] + engine.finish()
+    (sentence,) = [record.sentence for record in records if isinstance(record, VerdictRecord)]
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("transports", "names"),
+    [("t", "HTTP/2 or HTTP/1.1"), ("q", "HTTP/3"), ("tq", "HTTP/3 and HTTP/2 or HTTP/1.1")],
+)
+def test_tls_that_passes_a_reverse_proxy_untouched(transports: str, names: str) -> None:
+    """What was offered is known, what it carried is not, and no capture is spoken of where there is none."""
+    network = Network()
+    proxy = network.proxy()
+    tcp, quic = network.tcp(server="127.0.0.1", port=8443), network.quic(server="127.0.0.1", port=8443)
+    if "t" in transports:
+        proxy.hello(0.0, tcp)
+        proxy.ended(1.0, tcp, after_hello=400)
+    if "q" in transports:
+        proxy.hello(0.0, quic)
+        proxy.ended(1.0, quic, closed_by="idle")
+    what = "was offered in TLS that passed the proxy untouched: what it carried is not seen there."
+    assert at_the_proxy(network) == f"{names} {what}"
+
+
+def test_a_reverse_proxy_whose_server_is_down() -> None:
+    """Why there was no connection, with the address that was tried."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, tcp)
+    proxy.unreached(0.01, tcp, "localhost:443")
+    proxy.ended(0.02, tcp, received=0, closed_by="proxy", after_hello=0)
+    assert at_the_proxy(network) == "No connection: the proxy could not connect to localhost:443 (connection refused)."
+
+
+def test_tls_that_fails_at_a_reverse_proxy() -> None:
+    """A handshake that the client did not finish carried nothing."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, tcp)
+    proxy.ended(0.1, tcp, after_hello=30)
+    assert at_the_proxy(network).startswith("No connection: TLS ended before it was ready")
+
+
+def test_a_certificate_that_is_refused_at_a_reverse_proxy() -> None:
+    """The reason is known there."""
+    network = Network()
+    proxy, quic = network.proxy(), network.quic(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, quic)
+    proxy.rejected(0.1, quic)
+    assert at_the_proxy(network) == "No request: the client does not take the proxy's certificate."
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_certificate_that_is_refused_after_the_handshake(*, again: bool) -> None:
+    """Packets show TLS that got ready, and the client left: only what it then got past the interception counts."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8443)
+    tcp.connects(0.0)
+    tcp.fin(0.1)
+    proxy.hello(0.03, tcp)
+    proxy.rejected(0.2, tcp, None)
+    if again:
+        network.tcp(server="127.0.0.1", port=8443).connects(1.0)
+    sentence = network.explain().sentence
+    assert sentence.startswith("HTTP/2 or HTTP/1.1: no QUIC" if again else "No request: the client does not take")
+
+
+def test_a_reverse_proxy_that_gets_no_response() -> None:
+    """Requests that came to nothing are told with the reason of the first."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, tcp)
+    proxy.exchange(0.1, tcp, status=None, error="Client disconnected.")
+    proxy.exchange(0.2, tcp, status=None)
+    assert at_the_proxy(network) == "No response to any of 2 requests, seen at the proxy: Client disconnected."
+
+
+def test_requests_in_the_clear_need_https_for_http3() -> None:
+    """Their version is known, and why it is not HTTP/3."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    proxy.plain(0.0, tcp)
+    proxy.exchange(0.0, tcp, "HTTP/1.1", origin="http://example.org:80")
+    assert at_the_proxy(network).endswith("proxy. That is http://, in the clear; HTTP/3 needs https://.")
+
+
+def test_an_error_to_a_request_in_the_clear_may_be_a_proxys() -> None:
+    """Who answered 403 nobody can tell, and that it was 403 is not kept back."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    for at in (0.0, 1.0):
+        proxy.exchange(at, tcp, "HTTP/1.1", status=403, origin="http://example.org:80")
+    proxy.plain(0.0, tcp)
+    assert " The answer was 403, the server's or that of a proxy before it. " in at_the_proxy(network)
+
+
 def told_race(network: Network) -> tuple[Quic, Tcp]:
     """A race in which QUIC was ready first and both carried something."""
     quic, tcp = network.quic(software=JDK), network.tcp(software=JDK)
@@ -599,7 +725,7 @@ def test_nothing_but_failures() -> None:
 
 
 def test_requests_told_twice_count_once() -> None:
-    """Where the log and decrypted traffic both tell, the log counts; where the proxy saw them, its report does."""
+    """Where several tell, one counts: the proxy if it saw them all, else the log, which knows what went past it."""
     network = Network()
     quic, tcp = told_race(network)
     sources: list[Literal["client-log", "decrypted"]] = ["client-log", "decrypted"]
@@ -609,8 +735,13 @@ def test_requests_told_twice_count_once() -> None:
     explained = network.explain()
     assert len(explained.exchanges) == 4
     assert explained.verdict.versions == {"HTTP/2": 1, "HTTP/3": 1}
-    network.proxy().exchange(0.5, tcp)
-    assert network.explain().verdict.versions == {"HTTP/2": 1}
+    network.proxy().exchange(0.5, tcp, intercepted=True)
+    verdict = network.explain().verdict
+    assert verdict.versions == {"HTTP/2": 1, "HTTP/3": 1}
+    assert "by the client's own log" in verdict.sentence
+    assert "TLS was intercepted" in verdict.sentence
+    network.proxy().exchange(0.6, quic, "HTTP/3", intercepted=True)
+    assert "seen at the proxy" in network.explain().sentence
 
 
 def test_a_log_names_what_the_wire_does_not() -> None:

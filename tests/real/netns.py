@@ -116,6 +116,23 @@ class Netns:
         return {(row[0], int(row[4].rpartition(":")[2])) for row in rows}
 
 
+def give_routes(netns: Netns) -> None:
+    """Give a namespace default routes, as a host has them, which lead nowhere."""
+    for line in (
+        "link add wan type veth peer name far",
+        # Addresses that come up a second later would make the host's state another one.
+        "link set wan addrgenmode none",
+        "link set far addrgenmode none",
+        "link set far up",
+        "addr add 192.0.2.2/24 dev wan",
+        "addr add 2001:db8::2/64 dev wan nodad",
+        "link set wan up",
+        "route add default via 192.0.2.1",
+        "-6 route add default via 2001:db8::1",
+    ):
+        subprocess.run(["ip", "-n", netns.name, *line.split()], check=True)
+
+
 def environment() -> dict[str, str]:
     """Give the environment for programs under test: without proxies, Java options and the like of the caller."""
     return {

@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -11,6 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from h3probe.lab.java import PROBE
 
 from .netns import Firewall, Netns, wait_until
 
@@ -37,6 +40,7 @@ SET_UP = "the real programs are missing or out of date: sudo scripts/real-parts"
 NOT_ROOT = "network namespaces need root: run the tests with sudo"
 
 _FIXTURES = Path(__file__).parent / "fixtures"
+_CHECKOUT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +77,10 @@ class RealParts:
     @classmethod
     def find(cls) -> Self | None:
         """Give the parts, or None where they are not completely set up, or hold another `Probe.java` than this one."""
-        default = Path(__file__).parents[2] / ".cache" / "real-parts"
+        default = _CHECKOUT / ".cache" / "real-parts"
         folder = Path(os.environ.get("H3PROBE_REAL_PARTS", default))
-        compiled, source = folder / "lab" / "Probe.java", _FIXTURES / "Probe.java"
-        ready = (folder / "stamp").exists() and compiled.read_bytes() == source.read_bytes()
+        compiled = folder / "lab" / "Probe.java"
+        ready = (folder / "stamp").exists() and compiled.read_bytes() == PROBE.read_bytes()
         return cls(folder.resolve()) if ready else None
 
     def versions(self) -> dict[str, str]:
@@ -87,6 +91,23 @@ class RealParts:
     def command(self, argv: Sequence[str]) -> list[str]:
         """Give the command line that runs one of the real programs, with the current folder as `/lab`."""
         return [str(self.folder / "enter"), *argv]
+
+    def as_user(
+        self, argv: Sequence[str], *, uid: int = 1000, tun: str = "666", hidden: Sequence[str] = ()
+    ) -> list[str]:
+        """Give the command line that runs a program there as an ordinary user who may make namespaces.
+
+        The checkout and this Python are in place, at their own paths.
+
+        Args:
+            argv: The program.
+            uid: The user, and the group; 0 keeps root's rights.
+            tun: The mode of /dev/net/tun, in octal; "0" takes it away.
+            hidden: Programs that are not to be had there.
+        """
+        folders = [str(_CHECKOUT), *{sys.base_prefix, sys.prefix}]
+        options = [f"-b{folder}" for folder in folders] + [f"-h{path}" for path in hidden]
+        return [str(self.folder / "as-user"), *options, f"-t{tun}", f"-u{uid}", *argv]
 
 
 class Lab:
@@ -179,7 +200,7 @@ def java(
     linger_ms: int = 0,
     options: Sequence[str] = (),
 ) -> list[str]:
-    """Give the command line of the JDK's client; `fixtures/Probe.java` says what the arguments mean.
+    """Give the command line of the JDK's client; `h3probe/lab/Probe.java` says what the arguments mean.
 
     `options` are for the JVM, such as `-Djdk.httpclient.quic.maxInitialTimeout=3`.
     """

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from .parts import ADVERTISED, PROXY, SQUID, Lab, java
+from .parts import ADVERTISED, PROXY, SQUID, Lab, curl, java
 from .watching import H3PROBE, Record, Watched
 
 PORT = 8899
@@ -110,3 +110,40 @@ def test_a_client_that_does_not_trust_the_authority(lab: Lab) -> None:
     assert "SSLHandshakeException" in seen.answers[0]
     assert seen.answers[1] == "HTTP_2"  # passed through from the next connection on
     assert "passed through untouched" in seen.finding("ca-rejected")["summary"]
+
+
+def test_curl_is_one_client(lab: Lab) -> None:
+    """Curl asks for connect-udp, then for CONNECT on another connection: one verdict, and it is how curl fared."""
+    seen = watch(lab, ["--proxy", str(PORT)], curl(URL, "--http3"))
+    assert "through a CONNECT tunnel" in seen.one("verdict")["sentence"]
+    assert seen.finding("proxy-refused")["severity"] == "info"
+    assert "had asked the proxy for connect-udp" in seen.finding("proxy-downgrade")["summary"]
+
+
+def test_curl_that_leaves_for_the_certificates_sake(lab: Lab) -> None:
+    """Curl ends the handshake and goes: nothing was carried, and the reason is told."""
+    options = ["--proxy", str(PORT), "--intercept", "--server-ca", "ca.pem"]
+    seen = watch(lab, options, curl(URL))
+    assert seen.one("finding")["rule"] == "ca-rejected"
+    assert "does not take the certificate" in seen.one("verdict")["sentence"]
+
+
+def test_a_server_that_the_proxy_does_not_believe(lab: Lab) -> None:
+    """Without --server-ca the lab's authority is nobody's: the 502 is the proxy's, and the option is named."""
+    seen = watch(lab, ["--proxy", str(PORT), "--intercept"], trusting(java(URL, "client", "ANY")))
+    assert "--server-ca" in seen.finding("server-distrusted")["advice"]
+    assert seen.one("verdict")["sentence"].startswith("No response through the CONNECT tunnel")
+
+
+def test_an_upstream_that_is_not_there(lab: Lab) -> None:
+    """It is the one that is named, and h3probe's own vain connection to it is no client's."""
+    seen = watch(lab, ["--proxy", str(PORT), "--upstream", "http://127.0.0.1:1"], curl(URL))
+    assert "The proxy 127.0.0.1:1 behind 127.0.0.1:8899 cannot be reached" in seen.finding("proxy-refused")["summary"]
+    assert len(seen.all("verdict")) == 1
+
+
+def test_a_server_that_is_not_there(lab: Lab) -> None:
+    """One verdict, the client's; the refused connection is h3probe's own."""
+    seen = watch(lab, ["--proxy", str(PORT)], curl("https://localhost:7999/"))
+    assert seen.one("verdict")["origin"] == "localhost:7999"
+    assert "502" in seen.one("verdict")["sentence"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from .netns import Firewall
+from .netns import Firewall, give_routes
 from .parts import Lab, Ran, RealParts
 
 H3PROBE = [sys.executable, "-P", "-m", "h3probe"]
@@ -79,6 +79,7 @@ class Scenario:
         tinyproxy: whether a proxy is there.
         options: of `h3probe watch`.
         noise: another client's command line, which runs over and over meanwhile.
+        isolated: whether it is `watch --isolate` by an ordinary user, on a host with routes to nowhere.
     """
 
     client: Sequence[str]
@@ -86,6 +87,7 @@ class Scenario:
     tinyproxy: bool = False
     options: Sequence[str] = ()
     noise: Sequence[str] = ()
+    isolated: bool = False
 
     def run(self, parts: RealParts, folder: Path, name: str) -> Watched:
         """Run it in a lab of its own, to its end."""
@@ -99,6 +101,11 @@ class Scenario:
                 loop = 'while :; do "$@" || :; sleep 0.02; done'
                 with (folder / "noise.log").open("w") as log:
                     lab.netns.start(parts.command(["sh", "-c", loop, "sh", *self.noise]), cwd=folder, stderr=log)
+            if self.isolated:
+                folder.chmod(0o777)
+                give_routes(lab.netns)
+                watch = [*H3PROBE, "watch", "--isolate", "--json", *self.options, "--", *self.client]
+                return Watched.of(lab.run_here(parts.as_user(["env", "PYTHONDONTWRITEBYTECODE=1", *watch])), folder)
             command = [*H3PROBE, "watch", "--json", *self.options, "--", *parts.command(self.client)]
             return Watched.of(lab.run_here(command), folder)
 

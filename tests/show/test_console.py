@@ -141,7 +141,7 @@ def test_a_finding_of_another_origin_does_not_mark_a_verdict() -> None:
 
 def test_silence_is_said() -> None:
     """Without any verdict the output says that nothing was seen, rather than nothing."""
-    assert "No request of any client was seen" in draw([], moments=False)
+    assert "Nothing to judge: no request that is asked about was seen" in draw([], moments=False)
 
 
 def test_the_summary_names_what_was_lost() -> None:

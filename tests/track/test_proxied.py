@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING, get_args
 
 import jsonschema
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,8 +38,6 @@ from tests.diagnose.scenario import CURL, START_NS, Network, Quic, Tcp, explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pytest
 
     from h3probe.events import Event
     from tests.diagnose.scenario import Explained
@@ -452,3 +451,119 @@ def test_no_report_between_packets_raises(events: list[ProxyEvent], frames_first
         engine.feed(event)
     engine.finish()
     assert engine.tracker.packets == len(network.sent)
+
+
+# A transparent proxy
+
+
+def test_a_transparent_proxy_that_cannot_connect() -> None:
+    """The client's packets show a server that accepts and hangs up; the timeline says why."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp()
+    proxy.ready("transparent")
+    tcp.syn(0.0)
+    tcp.accepts(0.01)
+    proxy.cannot_connect(0.03, tcp)
+    tcp.fin(0.04, by="server")
+    proxy.ended(0.04, tcp, closed_by="proxy")
+    explained = network.explain()
+    (moment,) = [m for m in explained.moments if m.transport == "proxy"]
+    assert moment.text == f"the proxy cannot connect to {tcp.server}:443 for it: connection refused"
+    assert moment.connection == "tcp-1"
+    assert explained.tunnels == []
+
+
+def test_an_explicit_proxy_says_the_same_in_its_answer() -> None:
+    """Its own failure to connect is no line of its own, and no connection."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server=PROXY, port=PORT)
+    proxy.ready("regular")
+    proxy.cannot_connect(0.03, tcp)
+    assert network.explain().moments == []
+
+
+# Ports that are used again, where no packet shows it
+
+
+def test_a_port_used_again_is_another_connection_in_the_reports_too() -> None:
+    """The proxy's own numbers tell connections apart: the first one's refusal and exchanges are not the second's."""
+    network = Network()
+    proxy = network.proxy()
+    first = network.tcp(server=PROXY, port=PORT, client_port=50_500)
+    second = network.tcp(server=PROXY, port=PORT, client_port=50_500)
+    tunnel = proxy.carries(first, 0.0)
+    proxy.exchange(0.2, first, intercepted=True)
+    proxy.rejected(0.3, first)
+    proxy.alt_svc(0.3, first, 'h3=":443"')
+    proxy.carries(second, 10.0, "other.example")
+    explained = network.explain()
+    assert tunnel == "t1"
+    assert [(t.target, t.connection) for t in explained.tunnels] == [
+        ("example.org:443", "tcp-1"),
+        ("other.example:443", "tcp-2"),
+    ]
+    told = {verdict.origin: (verdict.versions, verdict.rules) for verdict in explained.verdicts}
+    assert told["other.example:443"] == (None, ["proxy-downgrade"])
+    assert told["example.org:443"][0] == {"HTTP/2": 1}
+
+
+def test_a_quic_port_used_again_is_another_connection() -> None:
+    """An exchange and a refusal belong to the connection that the proxy names, not to the latest on its ports."""
+    network = Network()
+    proxy = network.proxy()
+    first = network.quic(server="127.0.0.1", port=8443, client_port=50_500)
+    second = network.quic(server="127.0.0.1", port=8443, client_port=50_500)
+    proxy.hello(0.0, first)
+    proxy.hello(1.0, second)
+    proxy.exchange(1.1, first, "HTTP/3")
+    proxy.exchange(1.2, second, "HTTP/3")
+    assert [exchange.connection for exchange in network.explain().exchanges] == ["quic-1", "quic-2"]
+
+
+# What the proxy behind does
+
+
+def test_the_upstreams_name_comes_with_its_connection() -> None:
+    """In upstream mode the proxy's own connection leads to the other proxy; in another it leads to the server."""
+    for mode, name in (("upstream", "198.51.100.1:443"), ("regular", None)):
+        network = Network()
+        proxy, tcp = network.proxy(), network.tcp(server=PROXY, port=PORT)
+        proxy.ready("upstream" if mode == "upstream" else "regular")
+        proxy.asked(0.0, tcp)
+        proxy.onward(0.1, tcp, network.tcp())
+        (story,) = network.explain().stories
+        assert story.tunnels[0][1].upstream == name
+
+
+def test_that_it_was_slow_does_not_hide_what_it_did_then() -> None:
+    """The last trouble counts, and being slow is the least."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server=PROXY, port=PORT)
+    tunnel = proxy.asked(0.0, tcp)
+    for at, kind in ((1.0, "slow"), (2.0, "silent"), (3.0, "slow")):
+        proxy.trouble(at, tcp, tunnel, "slow" if kind == "slow" else "silent")
+    (story,) = network.explain().stories
+    assert story.tunnels[0][1].trouble == "silent"
+
+
+@pytest.mark.parametrize(
+    ("received", "after_hello", "outcome"),
+    [(5000, 39, "reset"), (5000, 40, "established"), (0, 400, "reset"), (5000, None, "established")],
+)
+def test_a_handshake_that_did_not_end_is_no_connection(received: int, after_hello: int | None, outcome: str) -> None:
+    """An alert is shorter than any Finished; a report without that number tells nothing of it."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8443)
+    proxy.hello(0.0, tcp)
+    proxy.ended(1.0, tcp, received=received, after_hello=after_hello)
+    assert [record.outcome for record in network.explain().tcp] == [outcome]
+
+
+def test_bytes_without_a_hello_are_no_failed_handshake() -> None:
+    """SSH in a tunnel."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server=PROXY, port=PORT)
+    tunnel = proxy.asked(0.0, tcp, "git.example", 22)
+    proxy.answered(0.1, tunnel)
+    proxy.ended(1.0, tcp, tunnel, received=0)
+    assert [record.outcome for record in network.explain().tcp] == ["established"]

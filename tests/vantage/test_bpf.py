@@ -195,10 +195,10 @@ def test_branch_backwards_or_nowhere() -> None:
 
 def test_bulk_is_thinned_out(wire: Wire) -> None:
     """Of a bulk flow what opens or ends something passes, and of the rest some; other flows pass whole."""
-    shorts = {f"short {number}": ethernet(synthesis.udp(*IPV4, b"\x40" + number.to_bytes(2))) for number in range(400)}
+    shorts = {f"short {number}": ethernet(synthesis.udp(*IPV4, b"\x40" + number.to_bytes(2))) for number in range(1000)}
     segments = {
         f"segment {number}": ethernet(synthesis.tcp(*IPV6, synthesis.Segment(synthesis.ACK, number, 1, b"x")))
-        for number in range(400)
+        for number in range(1000)
     }
     kept = {
         "long": ethernet(synthesis.udp(*IPV4, b"\xc0initial")),
@@ -212,8 +212,8 @@ def test_bulk_is_thinned_out(wire: Wire) -> None:
     }
     seen = passed(wire, shorts | segments | kept, bulk=[(443, 40000)])
     assert set(kept) <= seen
-    # One in 64 of 800 at random: none, or as many as 80, come once in 100,000 runs.
-    assert 0 < len(seen - set(kept)) < 80
+    # One in 256 of 2000 at random: as many as 40 come once in a billion runs.
+    assert len(seen - set(kept)) < 40
 
 
 def test_the_longest_program(wire: Wire) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from h3probe.events import Endpoint
 from h3probe.vantage import synthesis
-from h3probe.vantage.bulk import BYTES, MOST, PACKETS, WINDOW_NS, Bulk
+from h3probe.vantage.bulk import BYTES, MOST, ONE_IN, PACKETS, WINDOW_NS, Bulk
 
 CLIENT, SERVER = Endpoint(bytes([10, 0, 0, 1]), 40000), Endpoint(bytes([10, 0, 0, 2]), 443)
 CLIENT6, SERVER6 = Endpoint(bytes(15) + b"\x01", 40000), Endpoint(bytes(15) + b"\x02", 443)
@@ -66,7 +66,7 @@ def test_what_came_before_the_filter_knew(told: bool) -> None:  # noqa: FBT001 -
     flood(bulk, TO, count=PACKETS)
     if told:
         bulk.told(S)
-    assert len(flood(bulk, TO, FRO, count=640)) == 630
+    assert len(flood(bulk, TO, FRO, count=10 * ONE_IN)) == 10 * (ONE_IN - 1)
     for each in (LONG, SYN, FIN):
         assert flood(bulk, each, count=100) == []
 

@@ -11,12 +11,13 @@ import psutil
 import pytest
 
 from h3probe.errors import UserError
-from h3probe.events import ProxyDied
+from h3probe.events import ProxyDied, ProxyReady
 from h3probe.vantage import proxy as proxy_module
+from h3probe.vantage.privileges import User
 from h3probe.vantage.proxy import Proxy
 from h3probe.vantage.proxy_ports import claim
 from h3probe.vantage.proxy_spec import Listen, ProxySpec
-from tests.vantage.proxying import PATIENCE_S, Watched, only
+from tests.vantage.proxying import PATIENCE_S, Watched, one, only
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,3 +116,41 @@ def test_nothing_of_mitmproxy_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+TRANSPARENT_PORT = 53089
+
+
+def transparent(folder: Path, *, user: User | None = None) -> tuple[Proxy, list[list[str]]]:
+    """A transparent proxy, and the command lines that it would have run elsewhere."""
+    wrapped: list[list[str]] = []
+
+    def wrap(argv: list[str]) -> list[str]:
+        wrapped.append(argv)
+        return ["env", *argv]
+
+    spec = ProxySpec(transparent=(Listen(TRANSPARENT_PORT, "127.0.0.1"),), intercept=())
+    return Proxy(spec, folder=folder, user=user, wrap=wrap), wrapped
+
+
+def test_it_runs_elsewhere(folder: Path) -> None:
+    """What makes its command line is asked once, its own pipe says when it listens, and it ends like any other."""
+    proxy, wrapped = transparent(folder)
+    with proxy:
+        assert [str(address) for address in proxy.addresses] == [f"127.0.0.1:{TRANSPARENT_PORT}"]
+        assert one(ProxyReady, proxy.events()).mode == "transparent"
+        for host in ("example.org", "x" * 100_000, 'quoted"\n'):
+            proxy.quic_ready(host)
+        assert not only(ProxyDied, proxy.stop())
+    assert len(wrapped) == 1
+    proxy.quic_ready("example.org")
+
+
+def test_a_port_in_use_elsewhere(folder: Path) -> None:
+    """No port is tried from here; the process's own last words say what is wrong."""
+    proxy, _ = transparent(folder)
+    with socket.create_server(("127.0.0.1", TRANSPARENT_PORT)), pytest.raises(UserError, match="in use"), proxy:
+        pass
+
+
+NOBODY = User(65534, 65534, "nobody")

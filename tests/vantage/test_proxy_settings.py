@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from h3probe.events import Endpoint
-from h3probe.vantage.proxy_settings import JAVA_VARIABLE, PROXY_VARIABLES, Kind, kind_of, proxy_environment
+from h3probe.vantage.proxy_settings import (
+    JAVA_VARIABLE,
+    PROXY_VARIABLES,
+    Kind,
+    kind_of,
+    proxy_environment,
+    trust_environment,
+)
+from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
 from h3probe.vantage.proxy_trust import Trust
 
 PROXY = Endpoint(bytes([127, 0, 0, 1]), 8899)
@@ -108,3 +116,21 @@ def test_a_proxy_before_a_server_is_no_setting() -> None:
     assert environment[JAVA_VARIABLE].startswith("'-Djavax.net.ssl.trustStore=")
     assert not any(name in environment for name in PROXY_VARIABLES)
     assert "proxyHost" not in str(lines)
+
+
+@pytest.mark.parametrize("kind", ["java", "native", "unknown"])
+def test_trust_alone(kind: Kind) -> None:
+    """A command in a network of its own is told of the authority, and keeps what proxy settings it had."""
+    before = {"https_proxy": "http://corp:3128", "NO_PROXY": "localhost"}
+    environment, lines = trust_environment(kind, TRUST, environment=before)
+    assert environment.items() >= before.items()
+    assert environment["SSL_CERT_FILE"] == str(TRUST.bundle)
+    assert ("trustStore=" in environment.get(JAVA_VARIABLE, "")) == (kind != "native")
+    assert "NODE_USE_ENV_PROXY" not in environment
+    assert "proxyHost" not in str(lines)
+
+
+def test_the_upstreams_password_is_not_the_commands() -> None:
+    """It was handed to h3probe, for the proxy behind."""
+    environment, lines = proxy_environment("native", PROXY, environment={PASSWORD_VARIABLE: "top-secret"})
+    assert "top-secret" not in str(environment) + str(lines)

@@ -111,3 +111,16 @@ def test_what_excludes_each_other() -> None:
         ProxySpec(listen=Listen(0), reverse=reverse)
     with pytest.raises(UserError):
         ProxySpec(reverse=reverse, upstream=Upstream("http", "corp", 3128))
+
+
+def test_a_transparent_proxy() -> None:
+    """It listens on given ports of given addresses, and is nothing else besides."""
+    here = (Listen(53080, "198.18.0.1"), Listen(53080, "2001:db8::1"))
+    assert ProxySpec(transparent=here).transparent == here
+    with pytest.raises(UserError, match="transparent"):
+        ProxySpec(listen=Listen(0), transparent=here)
+    with pytest.raises(UserError, match="a transparent proxy connects"):
+        ProxySpec(transparent=here, upstream=Upstream("http", "corp", 3128))
+    for listen in (Listen(0, "198.18.0.1"), Listen(53080), Listen(53080, "0.0.0.0"), Listen(53080, "localhost")):  # noqa: S104 - it is refused
+        with pytest.raises(UserError, match="given ports of given addresses"):
+            ProxySpec(transparent=(listen,))

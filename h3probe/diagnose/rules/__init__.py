@@ -24,6 +24,7 @@ from h3probe.diagnose.rules import (
     quic_version_mismatch,
     race_lost,
     repeated_timeout,
+    server_distrusted,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _RULES = (
     quic_version_mismatch.RULE,
     race_lost.RULE,
     ca_rejected.RULE,
+    server_distrusted.RULE,
     proxy_refused.RULE,
     proxy_downgrade.RULE,
     proxy_bypass.RULE,

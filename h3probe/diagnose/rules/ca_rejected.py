@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 SLUG = "ca-rejected"
 ADVICE = (
-    "With --intercept the client must trust h3probe's CA; `watch --proxy ... -- COMMAND` hands it over. Programs with "
-    "a trust store of their own need it there. Browsers never take such a CA over QUIC."
+    "Where TLS is intercepted the client must trust the proxy's CA; `watch ... -- COMMAND` hands over h3probe's. "
+    "Programs with a trust store of their own, or an option for one, need it there. Browsers never take such a CA over "
+    "QUIC."
 )
 
 
@@ -28,10 +29,9 @@ def check(story: Story) -> Iterator[Finding]:
         over = "TCP and QUIC" if len(transports) > 1 else {"tcp": "TCP", "udp": "QUIC"}[transports.pop()]
         first = events[0]
         why = f"alert {clean(first.alert, 60)}" if first.alert else "it just closed the connection"
-        summary = (
-            f"The client does not take the certificate shown for {clean(host, 200)}, over {over}: {why}. From its next "
-            "connection on this host is passed through untouched."
-        )
+        summary = f"The client does not take the certificate shown for {clean(host, 200)}, over {over}: {why}."
+        if all(event.let_alone for event in events):
+            summary += " From its next connection on this host is passed through untouched."
         evidence = [(Mark(None, event.time_ns), "the client's refusal") for event in events[:4]]
         yield Finding(SLUG, "problem", summary, evidence, ADVICE, list(story.connections[:1]))
 

@@ -65,7 +65,7 @@ def _stands(story: Story, mark: Mark) -> Callable[[int], bool]:
 def check(story: Story) -> Iterator[Finding]:
     """Fire when an offer was seen, exchanges or connections over TCP began after it, and no Initial was sent."""
     offered = offer(story)
-    if offered is None or story.quic or story.other_ports or story.tunnels:
+    if offered is None or story.quic or story.other_ports or story.tunnels or story.in_the_clear:
         return
     mark, what = offered
     stands = _stands(story, mark)

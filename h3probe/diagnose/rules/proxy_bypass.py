@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import Finding, Rule, hellos
 from h3probe.diagnose.words import cut
+from h3probe.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from h3probe.diagnose.story import Story
     from h3probe.track.mark import Mark
+    from h3probe.track.quic import QuicConnection
 
 SLUG = "proxy-bypass"
 ADVICE = (
@@ -21,23 +23,31 @@ ADVICE = (
 
 
 def check(story: Story) -> Iterator[Finding]:
-    """Fire for a story of tunnels beside which the same client sent QUIC to the same name directly."""
+    """Fire for a story of tunnels beside which the same client, or command, sent QUIC to the same name directly."""
     opened = [(carrier, tunnel) for carrier, tunnel in story.tunnels if tunnel.open]
     if not opened or story.origin is None:
         return
     name = story.origin.rpartition(":")[0]
     carrier, tunnel = opened[0]
-    past = [q for q in story.host_quic if q.hello is not None and (q.hello.sni or "").lower() == name]
+    past = _to(name, story.host_quic)
     if carrier.process is not None:
         past = [q for q in past if q.process is None or q.process.pid == carrier.process.pid]
+    by = ""
+    if not past and story.of_command:
+        past = _to(name, story.others_quic)
+        by = f" from {clean(str(past[0].process), 64)}" if past else ""
     if not past:
         return
     summary = (
-        f"Requests to {story.label} go through the proxy {carrier.server}, and QUIC to the same name left directly, "
+        f"{story.label} is reached through the proxy {carrier.server}, and QUIC to the same name left directly{by}, "
         f"past it, to {past[0].server}."
     )
     evidence: list[tuple[Mark, str]] = [(tunnel.asked, f"CONNECT {tunnel.target}"), *hellos(past[0], limit=2)]
     yield Finding(SLUG, "notice", summary, cut(evidence), ADVICE, [carrier, past[0]])
+
+
+def _to(name: str, attempts: list[QuicConnection]) -> list[QuicConnection]:
+    return [q for q in attempts if q.hello is not None and (q.hello.sni or "").lower() == name]
 
 
 RULE = Rule(
@@ -46,7 +56,7 @@ RULE = Rule(
     title="QUIC went past the proxy",
     looks_for=(
         "A tunnel to a name through a proxy, and QUIC to the same name from the same host that did not go through it; "
-        "where processes are known, from the same one."
+        "where processes are known, from the same one, or from another one of the command that is watched."
     ),
     advice=ADVICE,
     sources=("RFC 9298 is the way for QUIC through a proxy", "JEP 517"),

@@ -26,7 +26,7 @@ ADVICE = (
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire once for a story whose tunnels opened, carried TLS, and had no QUIC beside them."""
-    if story.host_quic or story.quic:
+    if story.host_quic or story.quic or (story.exchanges and story.versions is None):
         return
     ready = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open and tcp.hello is not None and _carried(tcp)]
     used = [(tcp, tunnel) for tcp, tunnel in ready if tunnel.method == "CONNECT"]
@@ -36,6 +36,8 @@ def check(story: Story) -> Iterator[Finding]:
 
 def _carried(tcp: TcpConnection) -> bool:
     """Whether TLS in the tunnel got ready; where only the proxy's report shows it, whether the server answered."""
+    if tcp.failed:
+        return False
     return tcp.server_stream.bytes_seen > 0 if tcp.reported else tcp.ready is not None
 
 
@@ -51,7 +53,7 @@ def _finding(story: Story, used: list[tuple[TcpConnection, Tunnel]]) -> Finding:
     tcp, _ = used[0]
     count = "" if len(used) == 1 else f" ({len(used)} tunnels)"
     summary = (
-        f"Requests to {story.label} went through a CONNECT tunnel of the proxy {tcp.server}{count}, as "
+        f"{story.label} was reached through a CONNECT tunnel of the proxy {tcp.server}{count}, with "
         f"{used_version(story, tcp)}: a TCP tunnel cannot carry HTTP/3, and {no_quic(story)}."
     )
     wanted = _wanted(story)

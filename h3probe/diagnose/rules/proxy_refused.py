@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import NOTICEABLE_S, Finding, Rule
-from h3probe.diagnose.words import PROXY_ANSWERS, cut
+from h3probe.diagnose.words import PROXY_ANSWERS, cut, proxy_asked, upstream_failure
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
+from h3probe.track.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from h3probe.diagnose.story import Story
     from h3probe.records import Severity
-    from h3probe.track.mark import Mark
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tunnel import Tunnel
 
@@ -28,14 +28,25 @@ ADVICE_BY_STATUS = {
     503: "The proxy could not serve it: look from its own host whether the server can be reached, then at the proxy.",
     504: "The proxy got no answer from the server: look from the proxy's own host.",
 }
+ADVICE_BY_TROUBLE = {
+    "unreachable": "Look whether that proxy runs and takes connections from here, and whether --upstream names it.",
+    "silent": "Ask whoever runs that proxy whether it takes this host, and whether it wants TLS (--upstream https://...).",
+    "garbage": "What listens there is no HTTP proxy, or one that wants TLS (--upstream https://...): check the port.",
+    "slow": "Look from that proxy's own host how long the server takes, then at the proxy.",
+}
+ADVICE_UNANSWERED = (
+    "The proxy was still connecting: look from its host whether the server, or the proxy behind it, can be reached."
+)
+ADVICE_LATE = "Look from that proxy's own host how long a connection to the server takes, then at the proxy."
 ADVICE_UDP = (
-    "This proxy does not speak connect-udp (RFC 9298), which is what could carry HTTP/3; the client goes on with "
-    "CONNECT, over which HTTP/2 is the most there can be."
+    "This proxy does not speak connect-udp (RFC 9298), which is what could carry HTTP/3; over CONNECT, "
+    "HTTP/2 is the most there can be."
 )
 
 
 def check(story: Story) -> Iterator[Finding]:
-    """Fire for tunnels that were refused, or answered late, or not at all."""
+    """Fire for tunnels that were refused, or answered late, or not at all, and for plain requests that were refused."""
+    yield from _plain(story)
     for carrier, tunnel in story.tunnels:
         if tunnel.status is not None and not tunnel.open:
             yield _refused(story, carrier, tunnel)
@@ -57,10 +68,6 @@ def _waited(tunnel: Tunnel) -> float:
     return (tunnel.answered.time_ns - tunnel.asked.time_ns) / NS if tunnel.answered is not None else 0.0
 
 
-def _who(carrier: TcpConnection, tunnel: Tunnel) -> str:
-    return f"the proxy behind {carrier.server}" if tunnel.by_upstream else f"the proxy {carrier.server}"
-
-
 def _evidence(tunnel: Tunnel) -> list[tuple[Mark, str]]:
     rows = [(tunnel.asked, f"{tunnel.method} {tunnel.target}")]
     if tunnel.answered is not None:
@@ -76,13 +83,17 @@ def _refused(story: Story, carrier: TcpConnection, tunnel: Tunnel) -> Finding:
     elif tunnel.method == "connect-udp":
         severity = "notice"
     meaning = PROXY_ANSWERS.get(tunnel.status or 0, "the proxy declined")
-    who = _who(carrier, tunnel)
-    summary = f"{who[:1].upper()}{who[1:]} answered {tunnel.status} to {tunnel.method} {tunnel.target}: {meaning}."
-    if tunnel.error:
-        summary += f" It says: {clean(tunnel.error, 160)}."
+    advice = ADVICE_UDP if tunnel.method == "connect-udp" else ADVICE_BY_STATUS.get(tunnel.status or 0, ADVICE)
+    failure = upstream_failure(carrier, tunnel)
+    if failure is not None:
+        summary = f"{failure[:1].upper()}{failure[1:]}; the client got {tunnel.status}."
+        advice = ADVICE_BY_TROUBLE.get(tunnel.trouble or "", ADVICE)
+    else:
+        who = proxy_asked(carrier, tunnel)
+        summary = f"{who[:1].upper()}{who[1:]} answered {tunnel.status} to {tunnel.method} {tunnel.target}: {meaning}."
+        summary += f" It says: {clean(tunnel.error, 160)}." if tunnel.error else ""
     if after:
         summary += f" The client asked again, with {after[0].method}, and got its tunnel."
-    advice = ADVICE_UDP if tunnel.method == "connect-udp" else ADVICE_BY_STATUS.get(tunnel.status or 0, ADVICE)
     return Finding(SLUG, severity, summary, cut(_evidence(tunnel)), advice, [carrier])
 
 
@@ -92,17 +103,38 @@ def _unanswered(carrier: TcpConnection, tunnel: Tunnel) -> Finding:
     by = carrier.ended[1] if carrier.ended is not None else "client"
     who = "proxy" if by == "server" else "client"
     summary = (
-        f"{tunnel.method} {tunnel.target} got no answer from {_who(carrier, tunnel)}; the {who} closed the connection "
-        f"after {seconds(waited)}."
+        f"{tunnel.method} {tunnel.target} got no answer from {proxy_asked(carrier, tunnel)}; the {who} closed the "
+        f"connection after {seconds(waited)}."
     )
+    advice = ADVICE_UNANSWERED if tunnel.reported else ADVICE
+    if tunnel.upstream is not None:
+        advice = ADVICE_BY_TROUBLE["slow"]
     evidence = [*_evidence(tunnel), (end, f"closed by the {who}")]
-    return Finding(SLUG, "problem", summary, cut(evidence), ADVICE, [carrier], waited if by == "client" else None)
+    return Finding(SLUG, "problem", summary, cut(evidence), advice, [carrier], waited if by == "client" else None)
 
 
 def _late(carrier: TcpConnection, tunnel: Tunnel) -> Finding:
     waited = _waited(tunnel)
-    summary = f"{tunnel.method} {tunnel.target} was answered by {_who(carrier, tunnel)} after {seconds(waited)}."
-    return Finding(SLUG, "problem", summary, cut(_evidence(tunnel)), ADVICE_BY_STATUS[504], [carrier], waited)
+    summary = f"{tunnel.method} {tunnel.target} was answered by {proxy_asked(carrier, tunnel)} after {seconds(waited)}."
+    return Finding(SLUG, "problem", summary, cut(_evidence(tunnel)), ADVICE_LATE, [carrier], waited)
+
+
+def _plain(story: Story) -> Iterator[Finding]:
+    """Requests in the clear that the proxy behind the one asked did not pass on, a finding for each kind."""
+    if not story.in_the_clear:
+        return
+    about = list(story.connections[:1])
+    for trouble in {trouble.status: trouble for trouble in reversed(story.trouble)}.values():
+        meaning = PROXY_ANSWERS.get(trouble.status or 0, "the proxy declined")
+        who = f"The proxy {clean(trouble.upstream, 300)} behind {story.server}"
+        summary = f"{who} answered {trouble.status} to a request for {story.label}: {meaning}."
+        evidence = [(Mark(None, trouble.time_ns), f"the answer: {clean(trouble.text, 60)}")]
+        yield Finding(SLUG, "problem", summary, evidence, ADVICE_BY_STATUS.get(trouble.status or 0, ADVICE), about)
+    for leg in [leg for leg in story.unreached if leg.to_upstream][:1]:
+        who = f"The proxy {clean(leg.target, 300)} behind {story.server}"
+        summary = f"{who} cannot be reached with a request for {story.label}: {leg.error}."
+        evidence = [(Mark(None, leg.ended_ns), leg.error)]
+        yield Finding(SLUG, "problem", summary, evidence, ADVICE_BY_TROUBLE["unreachable"], about)
 
 
 RULE = Rule(
@@ -112,7 +144,7 @@ RULE = Rule(
     looks_for=(
         "A CONNECT or connect-udp that a proxy answered with something other than success, after more than a second, "
         "or not before the connection ended. One that the client followed with a request that succeeded, as after a "
-        "first 407, is information."
+        "first 407, is information. Where a proxy has another one behind it, the finding is about the one that failed."
     ),
     advice=ADVICE,
     sources=("RFC 9110, 9.3.6 and 15.5.8", "RFC 9298", "measured: curl 8.23 asks for connect-udp first"),

@@ -19,7 +19,8 @@ ADVICE = "Let the proxy pass Alt-Svc on, or have it name an address of its own u
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire when lines that the server sent are missing from what the client got."""
-    lost = [seen for seen in story.alt_svc if seen.lines and not seen.passed_on]
+    got = any(seen.passed_on for seen in story.alt_svc)
+    lost = [seen for seen in story.alt_svc if seen.lines and not seen.passed_on and not (seen.directly and got)]
     if not lost:
         return
     # What passed through here says more than a question of h3probe's own.
@@ -27,8 +28,8 @@ def check(story: Story) -> Iterator[Finding]:
     value = f"“alt-svc: {clean(', '.join(first.lines), 200)}”"
     if first.directly:
         summary = (
-            f"Asked directly (HEAD /), {story.label} sends {value}; what it answered through the proxy had none. The "
-            "proxy took it out, unless the server answers others differently."
+            f"Asked directly for the same path (HEAD), {story.label} sends {value}; its answer through the proxy had "
+            "none. The proxy took it out, unless the server answers others differently."
         )
         evidence = [(Mark(None, first.time_ns), "the server's Alt-Svc, to h3probe's own request past the proxy")]
     else:

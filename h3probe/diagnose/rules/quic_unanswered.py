@@ -36,6 +36,11 @@ def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -
     tried = " and ".join(initials(a) for a in attempts[:3]) + (" and more" if len(attempts) > 3 else "")
     count = "" if len(attempts) == 1 else f", in {len(attempts)} attempts"
     summary = f"{tried} to {places}{count}: no datagram and no ICMP error came back."
+    if story.swallows_icmp is not None:
+        summary = (
+            f"{tried} to {places}{count}: no datagram came back. Dropped or refused cannot be told apart: "
+            f"{story.swallows_icmp} is on the way and brings no ICMP error back."
+        )
     evidence: list[tuple[Mark, str]] = []
     gave_up: list[str] = []
     for attempt in attempts:

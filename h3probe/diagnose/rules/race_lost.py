@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import Finding, Rule
-from h3probe.diagnose.words import cut, http_over_tcp
+from h3probe.diagnose.words import cut, used_version
 from h3probe.text import seconds
 from h3probe.track.clock import NS
 
@@ -54,8 +54,8 @@ def _finding(story: Story, race: Race) -> Finding:
     ready = race.tcp.ready or race.tcp.first
     took = seconds((ready.time_ns - min(began.time_ns, race.quic.first.time_ns)) / NS)
     summary = (
-        f"QUIC and TCP raced, and TCP ({http_over_tcp(race.tcp)}) carried the first exchange, ready after {took}: "
-        f"{_how_quic_went(story, race)}."
+        f"QUIC and TCP raced, and TCP ({used_version(story, race.tcp)}) carried the first exchange, ready after "
+        f"{took}: {_how_quic_went(story, race)}."
     )
     order = "after" if race.head_start >= 0 else "before"
     evidence: list[tuple[Mark, str]] = [

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 CHUNK: Final = 65_536
 # How long the beginning of a line may wait for its end before it is passed on: a prompt has none.
 PATIENCE_S: Final = 0.05
-# How long a command's children may go on to be read when it has ended.
-AFTERWARDS_S: Final = 0.5
 # What a command may print while nobody reads.
 ROOM: Final = 1 << 20
 
@@ -156,22 +154,22 @@ class LogPipe:
         self._read_end = self.write_end = -1
 
     def _run(self) -> None:
-        until = None
-        while until is None or time.monotonic() < until:
+        # How much is still to be read; None as long as the command may write more.
+        left: int | None = None
+        while left is None or left > 0:
             ready, _, _ = select.select([self._read_end], [], [], PATIENCE_S)
-            if self._stop.is_set():
-                # Whoever still holds the other end is no longer the command.
-                until = until or time.monotonic() + AFTERWARDS_S
-            if not ready:
+            if left is None and self._stop.is_set():
+                # Whoever still holds the other end is no longer the command, and what comes now is not the command's.
+                left = _waiting(self._read_end)
+            elif not ready:
                 self._pass(self._sieve.release())
-                if until is not None:
+            else:
+                data = os.read(self._read_end, CHUNK if left is None else min(CHUNK, left))
+                if not data:
                     break
-                continue
-            data = os.read(self._read_end, CHUNK)
-            if not data:
-                break
-            self._pass(self._sieve.feed(data, time.time_ns()))
-            self._tell()
+                left = None if left is None else left - len(data)
+                self._pass(self._sieve.feed(data, time.time_ns()))
+                self._tell()
         self._pass(self._sieve.finish(time.time_ns()))
         self._tell()
 
@@ -188,6 +186,16 @@ class LogPipe:
                 select.select([], [self._out], [])
             except OSError:
                 return
+
+
+def _waiting(descriptor: int) -> int:
+    """How many bytes a pipe holds."""
+    if sys.platform == "win32":
+        return 0
+    import fcntl  # noqa: PLC0415 - Windows has none
+    import termios  # noqa: PLC0415 - the same
+
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _widen(descriptor: int) -> None:

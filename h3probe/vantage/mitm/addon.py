@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from mitmproxy import ctx, exceptions, version
 
 from h3probe import __version__
-from h3probe.events import ProxyReady
+from h3probe.events import ProxyMode, ProxyReady
 from h3probe.vantage.mitm.connections import Connections
 from h3probe.vantage.mitm.exchanges import Exchanges
-from h3probe.vantage.mitm.interception import Interception
+from h3probe.vantage.mitm.interception import Interception, Onlooker
 from h3probe.vantage.mitm.policy import Policy
 from h3probe.vantage.mitm.tunnels import Tunnels
 from h3probe.vantage.mitm.watch import endpoint
 
 if TYPE_CHECKING:
-    from h3probe.events import ProxyMode
     from h3probe.vantage.mitm.reporter import Reporter
     from h3probe.vantage.mitm.settings import Settings
 
@@ -29,6 +28,7 @@ NEVER: Final = ("emudhra", "emudhra_old", "save_stream_file", "hardump", "store_
 """Options that have no place here: certificates signed by somebody else's stolen key, and stored traffic."""
 BACKLOG: Final = 4096
 """Connections that may wait to be accepted; asyncio would have 100, and let the rest retry after a second."""
+_MODES: Final[dict[str, ProxyMode]] = {mode: mode for mode in get_args(ProxyMode)}
 
 
 class Start:
@@ -55,8 +55,7 @@ class Start:
         if self._policy is not None:
             _lengthen_queues(server)
         name = ctx.options.mode[0].partition("@")[0].partition(":")[0]
-        modes: dict[str, ProxyMode] = {"regular": "regular", "upstream": "upstream", "reverse": "reverse"}
-        mode = modes.get(name)
+        mode = _MODES.get(name)
         if mode is None:
             return
         intercepts = not ctx.options.ignore_hosts if self._policy is None else self._policy.intercepts
@@ -81,21 +80,23 @@ def _lengthen_queues(server: object) -> None:
                     again.listen(BACKLOG)
 
 
-def make_addons(settings: Settings | None, reporter: Reporter) -> list[object]:
+def make_addons(settings: Settings | None, reporter: Reporter, policy: Policy | None = None) -> list[object]:
     """The add-ons, in the order in which mitmproxy is to ask them.
 
     Args:
         settings: What is to be done; None to report only, in somebody else's mitmdump.
         reporter: Where events go.
+        policy: Whose TLS is terminated; None likewise.
     """
     connections = Connections(reporter, bounded=settings is not None)
-    policy = None if settings is None else Policy(settings.intercept)
     addons: list[object] = [
         Start(connections, policy),
         connections,
         Tunnels(connections, settings, policy),
         Exchanges(connections, settings),
     ]
-    if policy is not None:
-        addons.append(Interception(connections, policy))
+    if settings is None or policy is None:
+        addons.append(Onlooker(connections, Policy(None), {}))
+    else:
+        addons.append(Interception(connections, policy, dict(settings.aliases)))
     return addons

@@ -18,6 +18,8 @@ from h3probe.vantage.mitm.words import host_and_port, plain_error
 from h3probe.wire.ja4 import ja4
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mitmproxy.connection import Connection
     from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
@@ -32,6 +34,9 @@ class Connections:
     Args:
         reporter: Where events go.
         bounded: Whether a request's head may be cut off; in somebody else's mitmdump nothing is.
+
+    Attributes:
+        before_end: Called when the proxy ends, while events can still be reported.
     """
 
     def __init__(self, reporter: Reporter, *, bounded: bool = True) -> None:
@@ -39,6 +44,7 @@ class Connections:
         self._bounded = bounded
         self._open: dict[str, ConnectionWatch] = {}
         self._numbers = count(1)
+        self.before_end: list[Callable[[], None]] = []
 
     def of(self, client: Connection) -> ConnectionWatch | None:
         """What watches a connection; None for one that was not seen to begin."""
@@ -82,6 +88,7 @@ class Connections:
                 received=watch.received,
                 seconds=max(now - watch.began_ns, 0) / 1e9,
                 closed_by=watch.closed_by or "proxy",
+                after_hello=watch.after_hello if watch.transport == "tcp" else None,
             )
         )
 
@@ -102,6 +109,8 @@ class Connections:
                 local=endpoint(server.sockname),
                 remote=endpoint(server.peername),
                 seconds=took,
+                client=watch.client,
+                proxy=watch.proxy,
             )
         )
 
@@ -116,6 +125,8 @@ class Connections:
                     transport=server.transport_protocol,
                     target=host_and_port(*server.address[:2]),
                     error=plain_error(server.error or "no connection"),
+                    client=watch.client,
+                    proxy=watch.proxy,
                 )
             )
 
@@ -141,6 +152,8 @@ class Connections:
 
     def done(self) -> None:
         """The proxy ends, and with it what is open."""
+        for told in self.before_end:
+            told()
         for watch in self._open.values():
             self._ended(watch)
         self._open.clear()

@@ -9,13 +9,14 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from mitmproxy import ctx
-from mitmproxy.proxy.mode_specs import ReverseMode
+from mitmproxy.proxy.mode_specs import ReverseMode, TransparentMode
 
 from h3probe.events import AltSvcSeen, Exchange, PlainRequest, UpstreamTrouble
 from h3probe.vantage.mitm import altsvc
-from h3probe.vantage.mitm.direct_look import DirectLook
+from h3probe.vantage.mitm.direct_look import DirectLook, is_telling
+from h3probe.vantage.mitm.transparent import host_of
 from h3probe.vantage.mitm.tunnels import ASKED
-from h3probe.vantage.mitm.words import host_and_port, path_of, plain_error, schemes, version
+from h3probe.vantage.mitm.words import host_and_port, is_distrust, path_of, plain_error, schemes, version
 
 if TYPE_CHECKING:
     from mitmproxy import http, tcp
@@ -61,7 +62,7 @@ class Exchanges:
                     client=watch.client,
                     proxy=watch.proxy,
                     method=request.method,
-                    url=_url(request),
+                    url=_url(flow),
                 )
             )
         if self._changes:
@@ -70,7 +71,7 @@ class Exchanges:
 
     def _authorize(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
         """Credentials for a proxy go to the proxy that they are for, and no further (RFC 9110, 11.7.2)."""
-        if watch.tunnel is not None or isinstance(flow.client_conn.proxy_mode, ReverseMode):
+        if watch.tunnel is not None or isinstance(flow.client_conn.proxy_mode, ReverseMode | TransparentMode):
             return
         if self._upstream is None:
             flow.request.headers.pop("Proxy-Authorization", None)
@@ -96,10 +97,13 @@ class Exchanges:
             self._refused(flow, watch, response)
 
     def _look(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
+        if flow.response is None or not is_telling(flow.request.method, flow.response.status_code):
+            return
         if self._direct is None:
             roots, insecure = ctx.options.ssl_verify_upstream_trusted_ca, ctx.options.ssl_insecure
             self._direct = DirectLook(self._connections.emit, roots, insecure=insecure)
-        self._direct.look(watch, flow.request.host, flow.request.port, _origin(flow.request))
+        path = flow.request.path.partition("?")[0]
+        self._direct.look(watch, (flow.request.host, flow.request.port), path, _origin(flow))
 
     def _offered(self, flow: http.HTTPFlow, watch: ConnectionWatch) -> None:
         """Report the Alt-Svc of a response once: what came, and what goes on by now."""
@@ -110,7 +114,7 @@ class Exchanges:
                     time_ns=time_ns,
                     connection=watch.id,
                     client=watch.client,
-                    origin=_origin(flow.request),
+                    origin=_origin(flow),
                     lines=tuple(lines),
                     passed_on=tuple(flow.response.headers.get_all("alt-svc")),
                 )
@@ -160,9 +164,9 @@ class Exchanges:
                     connection=watch.id,
                     client=watch.client,
                     proxy=watch.proxy,
-                    origin=_origin(request),
+                    origin=_origin(flow),
                     method=request.method,
-                    url=_url(request),
+                    url=_url(flow),
                     status=None if response is None else response.status_code,
                     version=version(request.http_version),
                     server_version=None if response is None else version(response.http_version),
@@ -170,6 +174,7 @@ class Exchanges:
                     ended_ns=time.time_ns(),
                     error=error,
                     intercepted=flow.client_conn.tls_established,
+                    distrusted=response is None and error is not None and is_distrust(error),
                 )
             )
         watch.expect_head()
@@ -187,12 +192,16 @@ class Exchanges:
             del flow.websocket.messages[:-1]
 
 
-def _origin(request: http.Request) -> str:
-    return f"{request.scheme}://{host_and_port(request.host, request.port)}"
+def _origin(flow: http.HTTPFlow) -> str:
+    request, host = flow.request, flow.request.host
+    if isinstance(flow.client_conn.proxy_mode, TransparentMode):
+        # All that mitmproxy knows there is the address.
+        host = host_of(request) or flow.client_conn.sni or host
+    return f"{request.scheme}://{host_and_port(host, request.port)}"
 
 
-def _url(request: http.Request) -> str:
-    return _origin(request) + path_of(request.path)
+def _url(flow: http.HTTPFlow) -> str:
+    return _origin(flow) + path_of(flow.request.path)
 
 
 def _ns(seconds: float) -> int:

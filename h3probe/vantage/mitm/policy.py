@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import time
 from typing import TYPE_CHECKING, Final
 
 from h3probe.wire.tls_names import alert_name
@@ -41,6 +42,7 @@ class Policy:
         self._hosts = tuple(host.lower().strip("[]") for host in hosts or ())
         self._refused: set[tuple[Transport, str]] = set()
         self._accepted: set[str] = set()
+        self._quic_ready: dict[str, float] = {}
 
     @property
     def intercepts(self) -> bool:
@@ -77,6 +79,16 @@ class Policy:
     def is_accepted(self, *hosts: str) -> bool:
         """Whether a client ever believed the certificate of one of these hosts, over TCP or QUIC."""
         return any(host.lower() in self._accepted for host in hosts)
+
+    def quic_ready(self, host: str) -> None:
+        """A client has QUIC to a host now, past this proxy."""
+        self._quic_ready[host.lower()] = time.monotonic()
+        if len(self._quic_ready) > REMEMBERED:
+            del self._quic_ready[next(iter(self._quic_ready))]
+
+    def was_raced(self, host: str, since: float) -> bool:
+        """Whether a client got QUIC to a host since then, by `time.monotonic`, and had no more need of TCP."""
+        return self._quic_ready.get(host.lower(), since) > since
 
     def _matches(self, name: str) -> bool:
         name = name.lower()

@@ -14,31 +14,47 @@ from mitmproxy import ctx
 
 from h3probe.vantage.mitm.addon import make_addons
 from h3probe.vantage.mitm.log import LogEvents
+from h3probe.vantage.mitm.policy import Policy
 from h3probe.vantage.mitm.reporter import Reporter
-from h3probe.vantage.mitm.settings import Settings
+from h3probe.vantage.mitm.settings import QuicReady, Settings
 
 
 class Lifeline:
-    """Ends the proxy when h3probe is gone: nobody else would."""
+    """Takes what h3probe says, and ends the proxy when it is gone: nobody else would.
+
+    Args:
+        policy: Is told.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._rest = b""
 
     def running(self) -> None:
         """Watch standard input, which ends with h3probe."""
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._readable)
 
     def _readable(self) -> None:
-        if not os.read(sys.stdin.fileno(), 4096):
+        data = os.read(sys.stdin.fileno(), 65536)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._policy.quic_ready(QuicReady.load(line.decode()).host)
+        if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             ctx.master.shutdown()
 
 
 def _addons() -> list[object]:
-    settings = Settings.load(sys.stdin.readline())
+    # Not through `sys.stdin`, which would read on, and keep the lines that follow.
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as stdin:
+        settings = Settings.load(stdin.readline().decode())
     reporter = Reporter(lambda: ctx.master.shutdown())  # noqa: PLW0108 - there is no master yet
     reporter.open(settings.events)
     root = logging.getLogger()
     root.addHandler(LogEvents(reporter, settings.secrets))
     root.setLevel(logging.WARNING)  # nobody reads what is below, and mitmproxy says a lot there
-    return [*make_addons(settings, reporter), Lifeline()]
+    policy = Policy(settings.intercept)
+    return [*make_addons(settings, reporter, policy), Lifeline(policy)]
 
 
 addons = _addons()

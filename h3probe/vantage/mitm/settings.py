@@ -1,6 +1,7 @@
 """What h3probe tells its mitmdump: one line of JSON on standard input, so that no credential is ever an argument.
 
-Standard input stays open after that line. Its end is the end of h3probe, and mitmdump's too.
+Standard input stays open after that line. More lines may follow, each a `QuicReady`. Its end is the end of h3probe, and
+mitmdump's too.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Settings:
         standing: The servers that it stands before, in reverse mode.
         look_directly: Whether servers whose answers bring no Alt-Svc are asked past `upstream` too.
         secrets: Texts that must not appear in any log line.
+        aliases: Addresses, and what clients had in mind that connect to them, in transparent mode.
     """
 
     events: int
@@ -65,6 +67,7 @@ class Settings:
     standing: tuple[Standing, ...] = ()
     look_directly: bool = False
     secrets: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
     def dump(self) -> str:
         """One line of JSON, with its line end."""
@@ -81,4 +84,25 @@ class Settings:
             standing=tuple(Standing(**each) for each in values["standing"]),
             look_directly=values["look_directly"],
             secrets=tuple(values["secrets"]),
+            aliases=tuple((address, meant) for address, meant in values["aliases"]),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class QuicReady:
+    """A client has QUIC to a host, which went past a transparent proxy: it may well give up TCP to that host now.
+
+    Attributes:
+        host: By its ClientHello.
+    """
+
+    host: str
+
+    def dump(self) -> str:
+        """One line of JSON, with its line end."""
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def load(cls, line: str) -> QuicReady:
+        """Read what `dump` wrote."""
+        return cls(json.loads(line)["host"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal
 
-from mitmproxy.proxy.mode_specs import ReverseMode
+from mitmproxy.proxy.mode_specs import ReverseMode, TransparentMode
 
 from h3probe.events import TunnelAnswered, TunnelAsked, UpstreamTrouble
 from h3probe.vantage.mitm.blind import can_relay
@@ -103,7 +103,7 @@ class Tunnels:
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """A request begins, perhaps one to proxy UDP: pass that on to the upstream proxy, or decline it."""
-        if isinstance(flow.client_conn.proxy_mode, ReverseMode):
+        if isinstance(flow.client_conn.proxy_mode, ReverseMode | TransparentMode):
             return
         target = _connect_udp(flow.request)
         watch = self._connections.of(flow.client_conn)
@@ -191,6 +191,8 @@ class Tunnels:
             return
         asked.answered = True
         self._stop_waiting(asked)
+        if error is not None and watch.closed_by == "client":
+            return  # whatever this is, nobody gets it
         answer = flow.metadata.get(METADATA)
         challenges: tuple[str, ...] = ()
         if flow.response is not None and flow.response.status_code == 407:

@@ -13,6 +13,7 @@ from mitmproxy.proxy.mode_specs import RegularMode, UpstreamMode
 
 from h3probe.events import Endpoint
 from h3probe.vantage.mitm.hello import QuicHello, TlsHello
+from h3probe.wire.tls import looks_like_client_hello
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -69,6 +70,7 @@ class ConnectionWatch:
         "_layers_hold",
         "_on_hello",
         "_relays",
+        "_sent_at_hello",
         "_server",
         "_skip",
         "_spoke_last",
@@ -106,6 +108,7 @@ class ConnectionWatch:
         self.hello: ClientHello | None = None
         self.sniffer: TlsHello | QuicHello | None = None
         self._connection = client
+        self._sent_at_hello: int | None = None
         # Requests come first there, and TLS only in a tunnel.
         explicit = isinstance(client.proxy_mode, RegularMode | UpstreamMode)
         self._has_heads = explicit and bounded
@@ -120,6 +123,11 @@ class ConnectionWatch:
         self._spoke_last = False  # the client
         if not explicit:
             self.sniffer = TlsHello() if client.transport_protocol == "tcp" else QuicHello()
+
+    @property
+    def after_hello(self) -> int | None:
+        """Bytes from the client since its ClientHello was complete, the second one after a HelloRetryRequest."""
+        return None if self._sent_at_hello is None else self.sent - self._sent_at_hello
 
     def head_is_complete(self) -> None:
         """A request's head was read."""
@@ -214,11 +222,16 @@ class ConnectionWatch:
     def _sniff(self, data: bytes) -> None:
         if self.sniffer is None:
             return
+        if self.hello is not None:  # What comes next may be the same once more (RFC 8446, 4.1.2).
+            self.sniffer = None
+            if _is_hello_again(data):
+                self._sent_at_hello = self.sent
+            return
         hello = self.sniffer.feed(data)
         if hello is not None:
-            self.hello = hello
+            self.hello, self._sent_at_hello = hello, self.sent
             self._on_hello(self, hello)
-        if self.sniffer.over:
+        if self.sniffer.over and (hello is None or self.transport == "udp"):
             self.sniffer = None
 
     def _to_client(self, data: bytes) -> None:
@@ -243,6 +256,11 @@ class ConnectionWatch:
         elif self.transport == "udp" and self._spoke_last:
             return "client"
         return "proxy"
+
+
+def _is_hello_again(data: bytes) -> bool:
+    """Whether a client's bytes begin with a ClientHello, perhaps behind a change_cipher_spec (RFC 8446, D.4)."""
+    return looks_like_client_hello(data.removeprefix(b"\x14\x03\x03\x00\x01\x01"))
 
 
 def endpoint(address: tuple[str, int]) -> Endpoint:

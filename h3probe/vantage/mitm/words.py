@@ -53,6 +53,15 @@ def plain_error(text: str) -> str:
     return said[:1].lower() + said[1:] if said else BYTES.sub(REDACTED, text)[:LONGEST_ERROR]
 
 
+def is_distrust(text: str) -> bool:
+    """Whether a connection failed, by OpenSSL's text or aioquic's, since the server's certificate is not believed.
+
+    An alert about certificates is the server's: it wants one of the client.
+    """
+    lower = text.lower()
+    return "alert" not in lower and ("certificate" in lower or "hostname mismatch" in lower)
+
+
 def proxy_error(text: str) -> str:
     """The error type of RFC 9209, 2.3, for such an error."""
     lower = text.lower()

@@ -28,6 +28,41 @@ def test_an_alert_is_a_refusal() -> None:
     assert explained.summary.exit_status == 1
 
 
+def test_a_refusal_is_not_called_a_downgrade() -> None:
+    """The connection that the client refused carried nothing."""
+    network = Network()
+    tcp = intercepted(network)
+    network.proxy().rejected(0.05, tcp)
+    network.proxy().ended(0.06, tcp, "t1", after_hello=24)
+    explained = network.explain()
+    assert explained.rules == [RULE]
+    assert explained.sentence.startswith("No connection: the client does not take the certificate that the proxy")
+
+
+def test_a_refusal_after_the_handshake_is_no_downgrade_either() -> None:
+    """Curl finishes the handshake, looks at the certificate, and leaves: packets show TLS that got ready."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    tcp.asks_proxy(0.0, "example.org:443")
+    tunnel = proxy.asked(0.01, tcp)
+    tcp.proxy_answers(0.05, 200)
+    proxy.answered(0.05, tunnel)
+    tcp.gets_ready(0.06)
+    tcp.fin(0.2)
+    proxy.ended(0.2, tcp, tunnel, after_hello=88)
+    proxy.rejected(0.21, tcp, None)
+    explained = network.explain()
+    assert explained.rules == [RULE]
+    assert explained.sentence.startswith("No connection: the client does not take the certificate that the proxy")
+
+
+def test_a_proxy_that_goes_on_intercepting_is_not_said_to_stop() -> None:
+    """Somebody else's mitmdump shows the same certificate the next time."""
+    network = Network()
+    network.proxy().rejected(0.05, intercepted(network), let_alone=False)
+    assert network.explain().the(RULE).summary.endswith("over TCP: alert unknown_ca.")
+
+
 def test_a_client_that_only_closes_is_told_as_that() -> None:
     """Without an alert nothing more than the close is known."""
     network = Network()

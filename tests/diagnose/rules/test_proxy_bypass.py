@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
+from h3probe.engine import Engine
+from h3probe.records import FindingRecord
 from tests.diagnose.scenario import Network, Tcp
 
 RULE = "proxy-bypass"
@@ -91,3 +95,19 @@ def test_quic_without_a_name_proves_nothing() -> None:
     tunnelled(network)
     network.quic(sni=None).connects(1.0)
     assert network.explain().found(RULE) == []
+
+
+@pytest.mark.parametrize("wants_command", [True, False])
+def test_another_process_of_the_command_counts(*, wants_command: bool) -> None:
+    """What a command's helper sends past the proxy is the command's, and whose it was is told."""
+    network = Network()
+    tcp, quic = tunnelled(network), network.quic()
+    quic.connects(1.0)
+    network.owns(0.5, tcp, 7, "java")
+    network.owns(1.5, quic, 8, "helper")
+    engine = Engine("test", "pcap", wants_command=wants_command)
+    records = [record for event in network.events() for record in engine.feed(event)] + engine.finish()
+    found = [r.summary for r in records if isinstance(r, FindingRecord) and r.rule == RULE]
+    assert [" left directly from helper[8], past it, to 198.51.100.1:443." in text for text in found] == (
+        [True] if wants_command else []
+    )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from h3probe.filters import Filters
 from tests.diagnose.scenario import CLIENT, CLIENT6, SERVER6, STATION, Network, Tcp
 
@@ -208,12 +210,83 @@ def test_the_proxys_report_is_enough() -> None:
     assert [(row.frame, row.at) for row in finding.evidence] == [(None, 0.0), (None, 0.05), (None, 0.06)]
 
 
-def test_a_reported_tunnel_through_which_nothing_came_back_carried_nothing() -> None:
-    """A ClientHello that got no answer is no request."""
+@pytest.mark.parametrize(
+    ("received", "after_hello", "carried"),
+    [(0, None, False), (2268, 30, False), (2268, 24, False), (2268, 80, True), (2268, None, True)],
+)
+def test_a_reported_tunnel_whose_handshake_did_not_end(
+    received: int, after_hello: int | None, *, carried: bool
+) -> None:
+    """A ClientHello without an answer, or with an alert after the answer, is a connection that failed."""
     network = Network()
     proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
     tunnel = proxy.asked(0.0, tcp)
     proxy.answered(0.05, tunnel)
     proxy.hello(0.06, tcp, tunnel)
-    proxy.ended(5.0, tcp, tunnel, received=0)
-    assert network.explain().found(RULE) == []
+    proxy.ended(5.0, tcp, tunnel, received=received, after_hello=after_hello)
+    explained = network.explain()
+    assert bool(explained.found(RULE)) is carried
+    assert ("No connection: TLS failed in the CONNECT tunnel" in explained.sentence) is not carried
+
+
+def test_a_handshake_without_a_request_is_told_as_what_it_is() -> None:
+    """A client that only looks at the certificate sends no request, and none is claimed."""
+    network = Network()
+    tcp = network.tcp(server=PROXY, port=8888)
+    tcp.asks_proxy(0.0, "example.org:443")
+    tcp.proxy_answers(0.05, 200)
+    tcp.gets_ready(0.06)
+    tcp.fin(0.2)
+    explained = network.explain()
+    assert "example.org:443 was reached through" in explained.the(RULE).summary
+    assert "equest" not in explained.the(RULE).summary
+
+
+def test_a_tunnel_that_works_after_one_that_failed_is_the_one_told() -> None:
+    """Of a client that refused a certificate first, the later connection is what it came to."""
+    network = Network()
+    proxy = network.proxy()
+    for at, after_hello in ((0.0, 30), (2.0, 400)):
+        tcp = network.tcp(server="127.0.0.1", port=8899)
+        tunnel = proxy.asked(at, tcp)
+        proxy.answered(at + 0.05, tunnel)
+        proxy.hello(at + 0.06, tcp, tunnel)
+        proxy.ended(at + 1.0, tcp, tunnel, after_hello=after_hello)
+    explained = network.explain()
+    assert explained.the(RULE).connections == ["tcp-2"]
+    assert explained.sentence.startswith("HTTP/2 or HTTP/1.1, through a CONNECT tunnel")
+
+
+def test_requests_of_which_none_was_answered_used_no_version() -> None:
+    """What the proxy could not pass on is no downgrade."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="127.0.0.1", port=8899)
+    proxy.carries(tcp, 0.0)
+    proxy.exchange(0.2, tcp, status=None, intercepted=True)
+    explained = network.explain()
+    assert explained.found(RULE) == []
+    assert explained.sentence.startswith("No response through the CONNECT tunnel of the proxy 127.0.0.1:8899:")
+
+
+def test_quic_of_another_process_is_not_denied() -> None:
+    """That this client sent none is true; that none left the host is not."""
+    network = Network()
+    tcp, other = tunnelled(network), network.quic(sni="other.example", server="198.51.100.9")
+    other.connects(0.5)
+    network.owns(0.01, tcp, 7, "java")
+    network.owns(0.51, other, 8, "firefox")
+    explained = network.explain()
+    assert explained.the(RULE).summary.endswith("cannot carry HTTP/3, and this client sent no QUIC packet.")
+    assert not any("no QUIC packet left this host" in verdict.sentence for verdict in explained.verdicts)
+
+
+def test_quic_of_a_process_that_nobody_asked_about_is_not_denied() -> None:
+    """Where only a command is watched, others' QUIC is not told, and it did leave the host."""
+    network = Network()
+    tcp, other = tunnelled(network), network.quic(sni="other.example", server="198.51.100.9")
+    other.connects(0.5)
+    network.owns(0.01, tcp, 7, "java")
+    network.owns(0.51, other, 8, "firefox")
+    explained = network.explain(filters=Filters(wanted=lambda c: c.process is None or c.process.pid == 7))
+    assert explained.the(RULE).summary.endswith("cannot carry HTTP/3, and this client sent no QUIC packet.")
+    assert explained.sentence.endswith("and this client sent no QUIC packet.")

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal
+
 import pytest
 
-from tests.diagnose.scenario import CURL, Network, Tcp
+from tests.diagnose.scenario import CURL, Network, Proxy, Tcp
+
+if TYPE_CHECKING:
+    from h3probe.events import ProxyMode
 
 RULE = "proxy-refused"
 PROXY = "192.0.2.3"
@@ -137,6 +142,117 @@ def test_no_answer_by_the_proxys_report() -> None:
     finding = network.explain().the(RULE)
     assert "got no answer" in finding.summary
     assert finding.cost == 30.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "clause", "advice"),
+    [
+        ("unreachable", "corp.example:3128 behind 192.0.2.3:3128 cannot be reached: connection refused", "--upstream"),
+        ("silent", "closed the connection without an answer to CONNECT example.org:443", "https://"),
+        ("garbage", "answered CONNECT example.org:443 with something that is no HTTP", "no HTTP proxy"),
+    ],
+)
+def test_an_upstream_that_fails_is_the_one_that_is_named(
+    kind: Literal["unreachable", "silent", "garbage"], clause: str, advice: str
+) -> None:
+    """The client got a 502 of h3probe's own, and that is not who failed."""
+    network = Network()
+    proxy, client = network.proxy(), to_proxy(network)
+    tunnel = proxy.asked(0.0, client)
+    proxy.answered(0.05, tunnel, 502, error="connection refused")
+    proxy.trouble(0.05, client, tunnel, kind)
+    proxy.ended(0.1, client, sent=0, received=200)
+    explained = network.explain()
+    finding = explained.the(RULE)
+    assert finding.summary.startswith("The proxy corp.example:3128 behind 192.0.2.3:3128 ")
+    assert finding.summary.endswith("; the client got 502.")
+    assert clause in finding.summary
+    assert advice in finding.advice
+    assert "could not reach it" not in finding.summary
+    assert clause in explained.sentence
+
+
+def test_an_upstream_that_refuses_is_named() -> None:
+    """Whose 403 it is, by its address, in finding and verdict; what came slowly before it does not change that."""
+    network = Network()
+    proxy, client = network.proxy(), to_proxy(network)
+    tunnel = proxy.asked(0.0, client)
+    proxy.trouble(5.0, client, tunnel, "slow")
+    proxy.answered(6.0, tunnel, 403, by="upstream", seconds=6.0)
+    proxy.trouble(6.0, client, tunnel, "refused", 403)
+    explained = network.explain()
+    who = "the proxy corp.example:3128 behind 192.0.2.3:3128 answered 403 to CONNECT"
+    assert who in explained.the(RULE).summary.replace("The", "the")
+    assert who in explained.sentence
+
+
+def test_an_upstream_that_does_not_answer_is_named() -> None:
+    """By the connection that was made to it, too, when the client does not wait until it is called slow."""
+    network = Network()
+    proxy, client = network.proxy(), to_proxy(network)
+    proxy.ready("upstream")
+    proxy.asked(0.0, client)
+    proxy.onward(0.01, client, network.tcp(client=PROXY, server="198.51.100.7", port=8080))
+    proxy.ended(3.0, client, sent=100, received=0)
+    explained = network.explain()
+    assert "no answer from the proxy 198.51.100.7:8080 behind 192.0.2.3:3128" in explained.the(RULE).summary
+    assert "that proxy's own host" in explained.the(RULE).advice
+    assert "the proxy 198.51.100.7:8080 behind 192.0.2.3:3128 did not answer" in explained.sentence
+
+
+def test_a_proxy_without_another_one_behind_it_was_connecting() -> None:
+    """Nobody needs to be asked about h3probe's own proxy: it is the server that did not answer."""
+    network = Network()
+    proxy, client = network.proxy(), to_proxy(network)
+    proxy.ready("regular")
+    proxy.asked(0.0, client)
+    proxy.ended(3.0, client, sent=100, received=0)
+    finding = network.explain().the(RULE)
+    assert "still connecting" in finding.advice
+    assert "behind" not in finding.summary
+
+
+def plain(network: Network, mode: ProxyMode = "upstream") -> tuple[Proxy, Tcp]:
+    """A client that sends a request in the clear."""
+    proxy, client = network.proxy(), to_proxy(network)
+    proxy.ready(mode)
+    proxy.plain(0.0, client)
+    return proxy, client
+
+
+def test_a_plain_request_that_the_upstream_refuses() -> None:
+    """407 to a request in the clear can only be a proxy's."""
+    network = Network()
+    proxy, client = plain(network)
+    proxy.trouble(0.01, client, kind="refused", status=407)
+    proxy.exchange(0.0, client, "HTTP/1.1", status=407, origin="http://example.org:80")
+    explained = network.explain()
+    finding = explained.the(RULE)
+    assert finding.summary.startswith("The proxy corp.example:3128 behind 192.0.2.3:3128 answered 407 to a request for")
+    assert "credentials for the proxy" in finding.advice
+    assert explained.verdict.rules == [RULE]
+
+
+def test_a_plain_request_for_which_the_upstream_cannot_be_reached() -> None:
+    """The proxy behind is told apart from the server."""
+    network = Network()
+    proxy, client = plain(network)
+    proxy.unreached(0.01, client, "127.0.0.1:3129")
+    proxy.exchange(0.0, client, "HTTP/1.1", status=None, origin="http://example.org:80")
+    explained = network.explain()
+    assert "The proxy 127.0.0.1:3129 behind 192.0.2.3:3128 cannot be reached" in explained.the(RULE).summary
+    assert explained.sentence.endswith("it could not connect to 127.0.0.1:3129 (connection refused).")
+
+
+def test_a_plain_request_whose_server_cannot_be_reached_is_no_refusal() -> None:
+    """No other proxy has to do with it; the verdict says it."""
+    network = Network()
+    proxy, client = plain(network, "regular")
+    proxy.unreached(0.01, client, "198.51.100.1:80")
+    proxy.exchange(0.0, client, "HTTP/1.1", status=None, origin="http://example.org:80")
+    explained = network.explain()
+    assert explained.found(RULE) == []
+    assert "could not connect to 198.51.100.1:80" in explained.sentence
 
 
 @pytest.mark.parametrize(("answered_at", "fires"), [(0.9, False), (1.5, True)])

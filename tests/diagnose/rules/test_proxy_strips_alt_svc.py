@@ -35,8 +35,20 @@ def test_a_direct_look_is_told_as_one() -> None:
     proxy.alt_svc(0.2, tcp, OFFER, passed_on=(), directly=True)
     finding = network.explain().the(RULE)
     assert finding.severity == "notice"
-    assert finding.summary.startswith("Asked directly (HEAD /)")
+    assert finding.summary.startswith("Asked directly for the same path (HEAD)")
     assert "unless the server answers others differently" in finding.summary
+
+
+def test_a_direct_look_is_no_evidence_where_another_answer_brought_the_lines() -> None:
+    """A server that sends Alt-Svc with some answers only is not a proxy that takes it out."""
+    network = Network()
+    tcp = reverse(network)
+    proxy = network.proxy()
+    proxy.exchange(0.1, tcp)
+    proxy.alt_svc(0.2, tcp, OFFER, passed_on=(), directly=True)
+    proxy.exchange(0.3, tcp)
+    proxy.alt_svc(0.3, tcp, OFFER)
+    assert network.explain().found(RULE) == []
 
 
 def test_control_characters_are_not_repeated() -> None:

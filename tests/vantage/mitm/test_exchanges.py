@@ -3,9 +3,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
 from h3probe.events import AltSvcSeen, ConnectionEnded, Exchange, PlainRequest, ProxyReady, UpstreamTrouble
 from h3probe.lab.client import Policy
-from h3probe.vantage.proxy_spec import Listen, ProxySpec
+from h3probe.vantage.proxy_spec import Listen, ProxySpec, Reverse
 from h3probe.vantage.proxy_trust import make_trust
 from tests.vantage.mitm.conftest import CREDENTIALS
 from tests.vantage.proxying import close_server, get, one, only, reverse_to, say
@@ -102,3 +104,24 @@ def test_an_intercepting_reverse_proxy(
         assert seen.passed_on == (f'h3=":{port}"; ma=3600',)
     assert {event.closed_by for event in only(ConnectionEnded, events)} == {"client"}
     assert trust.bundle.exists()
+
+
+@pytest.mark.parametrize("policy", [Policy.NO_OPT_IN, Policy.H3_ONLY])
+def test_a_server_that_the_proxy_does_not_believe(
+    start: Callable[[ProxySpec], Watched], background: Background, server: Server, policy: Policy
+) -> None:
+    """Over TCP and QUIC the exchange says that it is the server's certificate, and there is no status of a server's."""
+    watched = start(ProxySpec(reverse=(Reverse(Listen(0), "localhost", server.port),), intercept=()))
+    url = f"https://localhost:{watched.proxy.port}/"
+    (outcome,) = get(background, url, watched.proxy.ca_file, policy=policy)
+    assert outcome.status == 502
+    exchange = one(Exchange, watched.until(lambda events: bool(only(Exchange, events))))
+    assert (exchange.status, exchange.distrusted) == (None, True)
+    assert "certificate" in (exchange.error or "")
+
+
+def test_a_server_that_is_down_is_no_matter_of_belief(blind: Watched) -> None:
+    """A request that fails for another reason says so."""
+    say(blind.proxy.port, b"GET http://127.0.0.1:1/ HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n")
+    exchange = one(Exchange, blind.until_ended())
+    assert (exchange.error, exchange.distrusted) == ("connection refused", False)

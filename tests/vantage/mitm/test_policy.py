@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from h3probe.vantage.mitm.policy import Policy, refusal_over_quic, refusal_over_tls
+from h3probe.vantage.mitm.policy import REMEMBERED, Policy, refusal_over_quic, refusal_over_tls
 
 
 def test_blind() -> None:
@@ -111,3 +113,16 @@ def test_refusals_over_tls(error: str | None, alert: str | None) -> None:
 def test_refusals_over_quic(code: int | None, alert: str | None) -> None:
     """A CRYPTO_ERROR carries the alert's number; other codes are no refusal of a certificate."""
     assert refusal_over_quic(code) == alert
+
+
+def test_a_race_with_quic() -> None:
+    """A host was raced if QUIC to it got ready after a moment; that is forgotten before memory is short."""
+    policy = Policy(())
+    before = time.monotonic() - 1
+    assert not policy.was_raced("example.org", before)
+    policy.quic_ready("Example.org")
+    assert policy.was_raced("EXAMPLE.org", before)
+    assert not policy.was_raced("example.org", time.monotonic())
+    for number in range(REMEMBERED):
+        policy.quic_ready(f"{number}.example")
+    assert not policy.was_raced("example.org", before)

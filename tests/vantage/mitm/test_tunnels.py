@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING
 
+import pytest
 from mitmproxy.options import Options
 from mitmproxy.proxy.context import Context
 from mitmproxy.proxy.layer import NextLayer
@@ -24,11 +26,13 @@ from h3probe.vantage.mitm.reporter import Reporter
 from h3probe.vantage.mitm.settings import Settings, Upstream
 from h3probe.vantage.mitm.tunnels import Tunnels
 from h3probe.vantage.mitm.watch import ConnectionWatch
+from h3probe.vantage.proxy_spec import Listen, ProxySpec
 from tests.vantage.mitm.conftest import CREDENTIALS
-from tests.vantage.proxying import get, one, only, say
+from tests.vantage.proxying import close_server, get, one, only, say
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable
+
     from mitmproxy import http
 
     from h3probe.events import Dropped, ProxyEvent
@@ -156,3 +160,31 @@ def test_a_slow_proxy_is_reported_while_it_is_slow(monkeypatch: pytest.MonkeyPat
 def tctx(flow: http.HTTPFlow) -> Context:
     """The context of a flow's connection."""
     return Context(flow.client_conn, Options())
+
+
+@pytest.mark.parametrize("method", ["connect-udp", "CONNECT"])
+def test_a_client_that_does_not_wait(
+    start: Callable[[ProxySpec], Watched], background: Background, method: str
+) -> None:
+    """A client that leaves before the other proxy answers got no answer, and none is reported."""
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = background.run(asyncio.start_server(say_nothing, "127.0.0.1", 0))
+    upstream = Upstream("http", "127.0.0.1", silent.sockets[0].getsockname()[1])
+    watched = start(ProxySpec(listen=Listen(0), upstream=upstream))
+    requests = {
+        "CONNECT": b"CONNECT example.org:443 HTTP/1.1\r\n\r\n",
+        "connect-udp": b"GET /.well-known/masque/udp/example.org/443/ HTTP/1.1\r\nHost: here\r\n"
+        b"Connection: Upgrade\r\nUpgrade: connect-udp\r\n\r\n",
+    }
+    with socket.create_connection(("127.0.0.1", watched.proxy.port)) as client:
+        client.sendall(requests[method])
+        before = watched.until(lambda events: bool(only(OnwardConnection, events)))
+    events = before + watched.until_ended()
+    background.run(close_server(silent))
+    assert one(TunnelAsked, events).method == method
+    assert only(TunnelAnswered, events) == []
+    assert only(UpstreamTrouble, events) == []

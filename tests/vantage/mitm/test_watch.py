@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from h3probe.events import ConnectionEnded, ProxyDied, TunnelAnswered, TunnelAsked
+from h3probe.lab.authority import create_authority
+from h3probe.track.proxied import LEAST_FINISHED
 from tests.vantage.proxying import PATIENCE_S, close_server, get, one, only, say, throw
+from tests.wire.hello_builder import client_hello, message, record
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from h3probe.lab.authority import Authority
     from h3probe.lab.servers import Server
     from tests.vantage.proxying import Background, Watched
@@ -210,3 +215,49 @@ def test_a_tunnels_first_bytes_may_come_with_its_request(blind: Watched, backgro
     assert answer.partition(b"\r\n\r\n")[2] == expected
     blind.until_ended()
     background.run(close_server(origin))
+
+
+@pytest.mark.parametrize("trusts", [True, False])
+def test_bytes_behind_a_hello(
+    blind: Watched, background: Background, server: Server, authority: Authority, tmp_path: Path, *, trusts: bool
+) -> None:
+    """What a client sends after its ClientHello tells one that went on from one that refused the certificate."""
+    ca = authority.ca_file if trusts else create_authority(tmp_path).ca_file
+    (outcome,) = get(background, server.url, ca, proxy=blind.proxy)
+    assert (outcome.status == 200) is trusts
+    ended = one(ConnectionEnded, blind.until_ended())
+    assert ended.after_hello is not None
+    assert ended.after_hello < ended.sent
+    assert (ended.after_hello >= LEAST_FINISHED) is trusts
+
+
+@pytest.mark.parametrize("compatible", [True, False])
+def test_a_hello_again(blind: Watched, background: Background, *, compatible: bool) -> None:
+    """After a HelloRetryRequest the second ClientHello counts: its length is no sign of a finished handshake."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    origin = background.run(asyncio.start_server(echo, "127.0.0.1", 0))
+    port = origin.sockets[0].getsockname()[1]
+    hello, alert = record(22, message(1, client_hello([]))), record(23, bytes(19))
+    again = (b"\x14\x03\x03\x00\x01\x01" if compatible else b"") + hello
+    with socket.create_connection(("127.0.0.1", blind.proxy.port), timeout=PATIENCE_S) as connection:
+        connection.sendall(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        for piece in (hello, again, alert):
+            connection.sendall(piece)
+            back = b""
+            while len(back) < len(piece):
+                back += connection.recv(65536)
+    ended = one(ConnectionEnded, blind.until_ended())
+    assert (ended.after_hello, ended.sent) == (len(alert), len(hello) + len(again) + len(alert))
+    background.run(close_server(origin))
+
+
+def test_bytes_without_a_hello(blind: Watched) -> None:
+    """Where there is no ClientHello there is no number."""
+    say(blind.proxy.port, b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
+    assert one(ConnectionEnded, blind.until_ended()).after_hello is None

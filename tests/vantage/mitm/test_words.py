@@ -2,7 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from h3probe.vantage.mitm.words import LONGEST_URL, host_and_port, path_of, plain_error, proxy_error, schemes, version
+from h3probe.vantage.mitm.words import (
+    LONGEST_URL,
+    host_and_port,
+    is_distrust,
+    path_of,
+    plain_error,
+    proxy_error,
+    schemes,
+    version,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +85,20 @@ def test_errors(text: str, expected: str, kind: str) -> None:
 def test_schemes(lines: list[str], expected: tuple[str, ...]) -> None:
     """The schemes of all challenges, in order."""
     assert schemes(lines) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Certificate verify failed: unable to get local issuer certificate", True),
+        ("Certificate verify failed: Hostname mismatch", True),
+        ("unable to get local issuer certificate", True),
+        ("self-signed certificate in certificate chain", True),
+        ("OpenSSL Error([('SSL routines', '', 'tlsv13 alert certificate required')])", False),
+        ("connection refused", False),
+        ("Client disconnected.", False),
+    ],
+)
+def test_distrust(text: str, *, expected: bool) -> None:
+    """A server's certificate that is not believed, and not one that the server would have of its client."""
+    assert is_distrust(text) is expected

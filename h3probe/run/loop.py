@@ -1,0 +1,104 @@
+"""The loop of a run that sniffs."""
+
+from __future__ import annotations
+
+import selectors
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from h3probe.events import ProxyDied
+from h3probe.run.end import End, Ended, Plan
+from h3probe.run.session import TICK_S, Session
+from h3probe.vantage.process_helper import ProcessesHelper
+
+if TYPE_CHECKING:
+    from _typeshed import HasFileno
+
+    from h3probe.run.stop import Stop
+    from h3probe.vantage.clientlog.pipe import LogPipe
+    from h3probe.vantage.command import Running
+    from h3probe.vantage.isolate.isolation import Isolation
+    from h3probe.vantage.owners import DirectOwners
+    from h3probe.vantage.proxy import Proxy
+    from h3probe.vantage.sniff import Sniffer
+
+QUIC_V1 = 1
+
+
+@dataclass(slots=True)
+class Loop:
+    """Waits for packets, answers and signals until the plan's end.
+
+    Attributes:
+        plan: What is to be watched.
+        sniffer: Where packets come from; None where only the proxy sees something.
+        helper: Who knows the owners of sockets.
+        command: What was started; None where nothing was.
+        stop: Signals that this process is sent.
+        session: Takes what is seen.
+        proxy: The proxy beside the run.
+        isolation: The network that the command is in.
+        log: Reads the command's own log.
+        proxy_died: Whether the proxy has ended before its time.
+    """
+
+    plan: Plan
+    sniffer: Sniffer | None
+    helper: ProcessesHelper | DirectOwners
+    command: Running | None
+    stop: Stop
+    session: Session
+    proxy: Proxy | None = None
+    isolation: Isolation | None = None
+    log: LogPipe | None = None
+    proxy_died: bool = False
+
+    def run(self) -> Ended:
+        """Wait for the end."""
+        end = End(self.plan, self.command, self.stop)
+        if self.log is not None:
+            self.log.start()
+        with selectors.DefaultSelector() as selector:
+            sources: list[HasFileno] = [self.stop.wake]
+            if self.sniffer is not None:
+                sources += self.sniffer.sockets
+            if self.proxy is not None:
+                sources.append(self.proxy)
+            if isinstance(self.helper, ProcessesHelper):
+                sources.append(self.helper)
+            if self.isolation is not None:
+                sources.append(self.isolation)
+            for source in sources:
+                selector.register(source, selectors.EVENT_READ)
+            while not end.reached() and not (self.proxy_died and self.command is None):
+                self._step(selector)
+        if self.log is not None:
+            self.session.events(self.log.rest())
+        return Ended(end.status, self.stop.requested)
+
+    def _step(self, selector: selectors.BaseSelector) -> None:
+        ready = {key.fileobj for key, _ in selector.select(TICK_S)}
+        if self.stop.wake in ready:
+            self.stop.drain()
+        if isinstance(self.helper, ProcessesHelper) and self.helper in ready and not self.helper.alive:
+            selector.unregister(self.helper)
+        if self.sniffer is not None:
+            time.sleep(self.sniffer.pause_s)
+            self.session.events(self.sniffer.read())
+        if self.proxy is not None:
+            events = self.proxy.events()
+            self.session.events(events)
+            if any(isinstance(event, ProxyDied) for event in events):
+                selector.unregister(self.proxy)
+                self.proxy, self.proxy_died = None, True
+        if self.isolation is not None:
+            self._look_after(self.isolation)
+        if self.log is not None:
+            self.session.events(self.log.events())
+        self.session.tick()
+
+    def _look_after(self, isolation: Isolation) -> None:
+        said = isolation.poll()
+        if said is not None:
+            self.session.output.note(f"the way out of the command's network has ended: {said or 'it said nothing'}")
