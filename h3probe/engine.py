@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
-from h3probe.diagnose.grouping import Beside, add_proxy_facts, add_told_facts, origin_of_url, tell_stories
+from h3probe.diagnose.grouping import Beside, add_proxy_facts, origin_of_url, tell_stories
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
+from h3probe.diagnose.told import add_told_facts
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.diagnose.words import past_proxy
 from h3probe.events import Dropped, Frame, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
