@@ -34,7 +34,7 @@ _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from h3probe.vantage.i
 
 _READY_PATIENCE_S = 15.0
 _GRACE_S = 2.0
-_PORTS_INTERVAL_S = 2.0
+PORTS_INTERVAL_S = 2.0
 _MAX_MESSAGE = 1 << 16
 _CREDENTIALS = struct.Struct("@3i")  # pid, uid, gid
 
@@ -186,7 +186,7 @@ class Isolation:
         """
         self.receive_waiting()
         now = time.monotonic()
-        if now - self._looked >= _PORTS_INTERVAL_S and not self._over:
+        if now - self._looked >= PORTS_INTERVAL_S and not self._over:
             self._looked = now
             ports = listening()
             changes = scripts.port_changes(self._ports, ports)

@@ -22,7 +22,7 @@ from tests.vantage.isolate.conftest import FAILING_PASTA, put_pasta
 if sys.platform != "linux":
     pytest.skip("what only Linux has", allow_module_level=True)
 
-from h3probe.vantage.isolate.isolation import Isolation
+from h3probe.vantage.isolate.isolation import PORTS_INTERVAL_S, Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,7 +160,7 @@ def test_ports_of_the_host_are_followed(isolation: Isolation) -> None:
 
 def wait_for_ports(isolation: Isolation) -> None:
     """Let the ports be looked at again, and the change take effect."""
-    time.sleep(0.55)
+    time.sleep(PORTS_INTERVAL_S + 0.05)
     isolation.poll()
     time.sleep(0.2)
 
