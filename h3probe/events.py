@@ -349,6 +349,39 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldExchange:
+    """A request and its response, as the client's own log tells of them, or as decrypted traffic shows them.
+
+    Attributes:
+        time_ns: When it was told of; of decrypted traffic, when the response's head came.
+        known_from: Who tells.
+        origin: `https://host:port`.
+        method: As sent.
+        url: Without user information; the values of its query left out.
+        version: `HTTP/1.1`, `HTTP/2`, `HTTP/3`; None where it is not told (a request that failed).
+        status: None when there was no response.
+        local_port: The client's port; None where it is not told.
+        client: The client's end; None where only the port is told.
+        server: The server's end; likewise.
+        began_ns: When the request began; None where that is not told.
+        error: Why there is no response: the client's own words.
+    """
+
+    time_ns: int
+    known_from: Literal["client-log", "decrypted"]
+    origin: str
+    method: str
+    url: str
+    version: str | None = None
+    status: int | None = None
+    local_port: int | None = None
+    client: Endpoint | None = None
+    server: Endpoint | None = None
+    began_ns: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AltSvcSeen:
     """The Alt-Svc lines of a response (RFC 7838, 3).
 
