@@ -18,7 +18,7 @@ from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.told import add_told_facts
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.diagnose.words import past_proxy
-from h3probe.events import Dropped, Frame, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
+from h3probe.events import Dropped, Frame, Secrets, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictRecord
@@ -136,6 +136,8 @@ class Engine:
                 self.dropped[event.reason] += event.count
             case Unreadable():
                 self.unreadable.append(event.reason)
+            case Secrets():
+                self.tracker.add_secrets(event)
             case ToldExchange() | ToldAltSvc():
                 self.tracker.feed_told(event)
             case _:
