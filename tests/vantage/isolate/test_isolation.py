@@ -65,6 +65,12 @@ def test_commands_one_after_the_other(isolation: Isolation) -> None:
     assert [output(isolation, ["sh", "-c", f"echo {n}; exit {n}"]) for n in (1, 2)] == [(1, "1\n"), (2, "2\n")]
 
 
+def test_nothing_but_the_standard_streams_is_handed_on(isolation: Isolation) -> None:
+    """A command finds no descriptor of h3probe's, by which it could speak for process 1 or keep a pipe open."""
+    script = 'for each in $(seq 3 40); do if [ -e "/proc/$$/fd/$each" ]; then echo "$each"; fi; done'
+    assert output(isolation, ["sh", "-c", script]) == (0, "")
+
+
 @pytest.mark.parametrize(("argv", "status"), [(["no-such-command"], 127), (["/etc/passwd"], 126), (["/"], 126)])
 def test_what_cannot_be_run(isolation: Isolation, argv: list[str], status: int) -> None:
     """It is an error with a shell's status, and the isolation goes on."""
@@ -198,7 +204,7 @@ def test_the_uplinks_end_is_reported_once(isolation: Isolation) -> None:
         (uplink,) = [
             path
             for path in Path("/proc").glob("[0-9]*")
-            if (path / "cmdline").read_bytes() == b"sleep\x00600\x00" and _is_beside(path, command.pid)
+            if _command_line(path) == b"sleep\x00600\x00" and _is_beside(path, command.pid)
         ]
         os.kill(int(uplink.name), signal.SIGKILL)
         deadline = time.monotonic() + 5
@@ -206,6 +212,13 @@ def test_the_uplinks_end_is_reported_once(isolation: Isolation) -> None:
             time.sleep(0.01)
         assert said == ""
         assert isolation.poll() is None
+
+
+def _command_line(path: Path) -> bytes:
+    try:
+        return (path / "cmdline").read_bytes()
+    except OSError:  # another process, which has ended
+        return b""
 
 
 def _is_beside(path: Path, pid: int) -> bool:
