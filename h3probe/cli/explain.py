@@ -11,12 +11,15 @@ from h3probe.cli.options import output_options
 
 if TYPE_CHECKING:
     from h3probe.capture import CaptureReader
+    from h3probe.engine import Engine
     from h3probe.vantage.files import ProxyEvents
 
 EPILOG = """\b
 Examples:
   h3probe explain capture.pcapng
+  h3probe explain --keylog keys.log capture.pcapng
   h3probe explain --json office.pcap.gz home.pcap.zst
+  h3probe explain capture.pcapng --client-log java.log
   ssh host tcpdump -U -w - | h3probe explain -
 """
 # A timeline longer than this hides the verdict rather than leading to it.
@@ -28,10 +31,22 @@ STDIN = "-"
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_options
 @click.option(
+    "--client-log",
+    "logs",
+    metavar="FILE",
+    multiple=True,
+    help="A log of the client's own: the JDK's HttpClient, curl -v, Chromium's NetLog (repeatable).",
+)
+@click.option(
     "--timeline",
     type=click.Choice(["auto", "all", "none"]),
     default="auto",
     help=f"How much of the timeline to print; auto stops after {TIMELINE_LINES} lines.",
+)
+@click.option(
+    "--keylog",
+    metavar="FILE",
+    help="Decrypt with the TLS secrets in FILE, which a client wrote where SSLKEYLOGFILE told it to.",
 )
 @click.pass_context
 def explain(  # noqa: PLR0913 - one parameter per option
@@ -41,7 +56,9 @@ def explain(  # noqa: PLR0913 - one parameter per option
     as_json: bool,
     origins: tuple[str, ...],
     ports: tuple[int, ...],
+    logs: tuple[str, ...],
     timeline: str,
+    keylog: str | None,
 ) -> None:
     """Say what capture files show: which HTTP version was used, and why not HTTP/3.
 
@@ -52,6 +69,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
     from h3probe.events import Frame  # noqa: PLC0415
     from h3probe.filters import Filters, parse_origin  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415 - only where it is used
+    from h3probe.vantage.clientlog.file import ClientLogFile  # noqa: PLC0415
     from h3probe.vantage.files import merge, open_source  # noqa: PLC0415
 
     limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]
@@ -68,9 +86,11 @@ def explain(  # noqa: PLR0913 - one parameter per option
         engine = Engine(", ".join(files), next(iter(formats)) if len(formats) == 1 else None, filters)
         if formats == {"ndjson"}:  # What went past the proxy is in no event of its.
             engine.vantage = "proxy"
+        if keylog is not None:
+            _add_secrets(engine, keylog)
         live = STDIN in files
         output = make_output(as_json=as_json, timeline_limit=limit, live=live)
-        for event in merge(readers):
+        for event in merge([*readers, *map(ClientLogFile, logs)]):
             records = engine.feed(event)
             if records:
                 output.records(records)
@@ -85,3 +105,19 @@ def explain(  # noqa: PLR0913 - one parameter per option
         )
         output.close()
     ctx.exit(engine.exit_status)
+
+
+def _add_secrets(engine: Engine, path: str) -> None:
+    """Hand a key log to the engine.
+
+    Raises:
+        KeyLogError: It cannot be read, or holds no secrets.
+    """
+    from h3probe.errors import KeyLogError  # noqa: PLC0415
+    from h3probe.vantage.files import read_key_log  # noqa: PLC0415
+
+    for secrets in read_key_log(path):
+        engine.feed(secrets)
+    decrypter = engine.tracker.decrypter
+    if decrypter is None or not len(decrypter.keys):
+        raise KeyLogError(f"{path} holds no TLS secrets: it is not what SSLKEYLOGFILE makes a client write")
