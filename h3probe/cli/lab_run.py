@@ -46,9 +46,17 @@ Exit status: 0 when all was as expected, else 1; 2 wrong usage.
 @click.option("--java", "java_path", metavar="PATH", help="A JDK 26.  [default: $H3PROBE_JAVA, or of PATH]")
 @click.option("--java25", "java25_path", metavar="PATH",
               help="A Java from before HTTP/3.  [default: $JAVA25_HOME, or where Debian has it]")  # fmt: skip
+@click.option("--client-log/--no-client-log", default=None,
+              help="With --client java: let h3probe read the client's log too.  [default: for the articles]")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print an object for each, with h3probe's records in it.")
-def run(
-    *, names: tuple[str, ...], client_name: str, java_path: str | None, java25_path: str | None, as_json: bool
+def run(  # noqa: PLR0913 - one parameter per option
+    *,
+    names: tuple[str, ...],
+    client_name: str,
+    java_path: str | None,
+    java25_path: str | None,
+    client_log: bool | None,
+    as_json: bool,
 ) -> int:
     """Play scenarios, and compare what came of them with what should have.
 
@@ -68,8 +76,11 @@ def run(
     client = _client("java" if experiments and client_name == "builtin" else client_name, java_path, java25_path)
     if experiments and client.name != "java":
         raise UserError(f"the articles' experiments are about Java's client, not {client.name}: --client java")
+    client_log = bool(experiments) if client_log is None else client_log
+    if client_log and client.name != "java":
+        raise UserError("--client-log is for --client java: other clients do not log what h3probe reads")
     with temporary_authority() as authority:
-        setting = Setting(authority, client, obstacle())
+        setting = Setting(authority, client, obstacle(), ("--client-log",) if client_log else ())
         factory = asyncio.SelectorEventLoop if sys.platform == "win32" else None
         with asyncio.Runner(loop_factory=factory) as runner:
             return runner.run(until_stopped(_run(scenarios, experiments, setting, as_json=as_json)))
@@ -171,7 +182,9 @@ def _introduce(console: Console, setting: Setting) -> None:
 
 
 def _print_json(
-    played: Sequence[Played | NotPlayed], repeated: Sequence[tuple[Experiment, Run, Played | NotPlayed]], setting: Setting
+    played: Sequence[Played | NotPlayed],
+    repeated: Sequence[tuple[Experiment, Run, Played | NotPlayed]],
+    setting: Setting,
 ) -> None:
     from h3probe.lab.report import article_json, as_json  # noqa: PLC0415 - loaded when asked for
 

@@ -23,7 +23,7 @@ from h3probe.records import SummaryRecord
 from h3probe.show.ndjson_read import from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from h3probe.lab.authority import Authority
     from h3probe.lab.outcome import Outcome
@@ -52,13 +52,16 @@ def obstacle() -> str:
         return str(error).removeprefix("--isolate: ").partition(", or take ")[0]
 
 
-async def play_isolated(scenario: Scenario, authority: Authority, client: LabClient) -> Played:
+async def play_isolated(
+    scenario: Scenario, authority: Authority, client: LabClient, options: Sequence[str] = ()
+) -> Played:
     """Play a scenario and compare what came of it with what should have.
 
     Args:
         scenario: Which.
         authority: Whose certificate the server shows and the client trusts.
         client: Who asks.
+        options: Further ones of `h3probe watch`.
 
     Raises:
         UserError: The servers or the client cannot be started, or there is no such network.
@@ -67,7 +70,7 @@ async def play_isolated(scenario: Scenario, authority: Authority, client: LabCli
         server = await stack.enter_async_context(running(scenario.server, authority))
         proxy_port = await stack.enter_async_context(connect_proxy()) if scenario.proxy else 0
         command = client.argv(scenario, Place(server.url, proxy_port, authority))
-        watch = [*_H3PROBE, "watch", "--isolate", "--json", *scenario.network.options, "--", *command]
+        watch = [*_H3PROBE, "watch", "--isolate", "--json", *scenario.network.options, *options, "--", *command]
         process = await asyncio.create_subprocess_exec(
             *watch,
             cwd=authority.ca_file.parent,
@@ -98,7 +101,7 @@ async def play_isolated(scenario: Scenario, authority: Authority, client: LabCli
         raise UserError(_complaint(said) or f"h3probe watch ended with status {process.returncode}")
     expect = client.expects(scenario)
     counted = counter.most
-    misses = [] if expect is None else judge(expect, outcomes, records, counted)
+    misses = [] if expect is None else judge(expect, outcomes, records, counted, with_log="--client-log" in options)
     return Played(scenario, outcomes, records, misses, counted, expect is not None, asked_ns[0] if asked_ns else None)
 
 

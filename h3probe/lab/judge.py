@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from h3probe.records import FindingRecord, QuicRecord, TcpRecord, VerdictRecord
+from h3probe.records import ExchangeRecord, FindingRecord, QuicRecord, TcpRecord, VerdictRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,10 +65,23 @@ class NotPlayed:
 
 
 def judge(
-    expect: Expectation, outcomes: Sequence[Outcome], records: Sequence[AnyRecord], counted: Counted | None = None
+    expect: Expectation,
+    outcomes: Sequence[Outcome],
+    records: Sequence[AnyRecord],
+    counted: Counted | None = None,
+    *,
+    with_log: bool = False,
 ) -> list[str]:
-    """What came otherwise than expected, a sentence each."""
-    misses = [*_versions(expect, outcomes), *_seconds(expect, outcomes)]
+    """What came otherwise than expected, a sentence each.
+
+    Args:
+        expect: What should have come.
+        outcomes: What the client says.
+        records: What h3probe says.
+        counted: What the client had open at once.
+        with_log: Whether h3probe read the client's log.
+    """
+    misses = [*_versions(expect, outcomes), *_seconds(expect, outcomes), *_exchanges(outcomes, records)]
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     misses += [f"no error says {words!r}" for words in expect.errors if not any(words in error for error in errors)]
     for name, kind, wanted in (("QUIC", QuicRecord, expect.quic), ("TCP", TcpRecord, expect.tcp)):
@@ -79,8 +92,9 @@ def judge(
         least, most = expect.udp_sockets
         if not least <= counted.udp_sockets <= most:
             misses.append(f"{counted.udp_sockets} UDP sockets at once; expected {least:g} to {most:g}")
+    wanted_rules = (*expect.findings, *(expect.log_findings if with_log else ()))
     fired = {record.rule for record in records if isinstance(record, FindingRecord)}
-    misses += [f"no finding {rule}" for rule in expect.findings if rule not in fired]
+    misses += [f"no finding {rule}" for rule in wanted_rules if rule not in fired]
     misses += [f"finding {rule}, which is wrong here" for rule in expect.absent if rule in fired]
     said = " ".join(record.sentence for record in records if isinstance(record, VerdictRecord)).lower()
     misses += [f"the verdict does not say {words!r}" for words in expect.verdict if words.lower() not in said]
@@ -103,3 +117,11 @@ def _seconds(expect: Expectation, outcomes: Sequence[Outcome]) -> Iterator[str]:
     for outcome, (least, most) in zip(outcomes, ranges, strict=False):
         if not least <= outcome.seconds <= most:
             yield f"request {outcome.number} took {outcome.seconds:.3f} s; expected {least:g} to {most:g} s"
+
+
+def _exchanges(outcomes: Sequence[Outcome], records: Sequence[AnyRecord]) -> Iterator[str]:
+    """Where h3probe knows the version of every answer, it must be what the client says."""
+    known = sorted(each.version for each in records if isinstance(each, ExchangeRecord) and each.version is not None)
+    seen = sorted(outcome.version for outcome in outcomes if outcome.version is not None)
+    if known and len(known) == len(seen) and known != seen:
+        yield f"h3probe says {', '.join(known)}, and the client {', '.join(seen)}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from h3probe.lab.clients import LabClient
     from h3probe.lab.scenario import Scenario
 
-APART_S: Final = 1.5
+APART_S: Final = 2.0
 """From the start of one client that mostly waits to the next one's; cold JVMs would compete for the processors."""
 
 
@@ -28,11 +28,13 @@ class Setting:
         authority: Whose certificate the servers show.
         client: Who asks.
         no_networks: Why there are no networks of their own, one line; empty where there are.
+        watch_options: Further options of `h3probe watch`, where there are.
     """
 
     authority: Authority
     client: LabClient
     no_networks: str
+    watch_options: tuple[str, ...] = ()
 
 
 async def play_all(
@@ -88,7 +90,7 @@ async def play_one(scenario: Scenario, setting: Setting) -> Played | NotPlayed:
         return NotPlayed(scenario, obstacle)
     try:
         if not setting.no_networks:
-            return await play_isolated(scenario, setting.authority, setting.client)
+            return await play_isolated(scenario, setting.authority, setting.client, setting.watch_options)
         return await play_behind_relay(scenario, setting.authority, lambda _: None, setting.client)
     except UserError as error:
         return NotPlayed(scenario, str(error), failed=True)

@@ -43,6 +43,7 @@ class Expectation:
         tcp: The same for TCP.
         udp_sockets: The least and the most UDP sockets that the client may have at once; None where it does not matter.
         findings: Rules that must fire.
+        log_findings: Rules that must fire where h3probe reads the client's log too.
         absent: Rules that must not.
         verdict: Words that the verdict must hold, all of them, in any case.
     """
@@ -54,6 +55,7 @@ class Expectation:
     tcp: tuple[str, ...] | None = None
     udp_sockets: tuple[float, float] | None = None
     findings: tuple[str, ...] = ()
+    log_findings: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     verdict: tuple[str, ...] = ()
 
@@ -261,6 +263,8 @@ def _expectation(table: Table, requests: int, otherwise: Expectation) -> Expecta
     if sockets is not None and len(sockets) != 1:
         table.refuse("udp_sockets", "a list of one pair")
     read: dict[str, Any] = {"versions": versions, "seconds": seconds, "udp_sockets": sockets[0] if sockets else None}
-    read |= {name: table.texts(name) for name in ("errors", "quic", "tcp", "findings", "absent", "verdict")}
+    read |= {
+        name: table.texts(name) for name in ("errors", "quic", "tcp", "findings", "log_findings", "absent", "verdict")
+    }
     table.finish()
     return replace(otherwise, **{name: value for name, value in read.items() if value is not None})
