@@ -10,8 +10,8 @@ from h3probe.engine import Engine
 from h3probe.errors import UserError
 from h3probe.events import Unreadable
 from h3probe.lab.client import Client, Policy, Timeouts
-from h3probe.lab.connect_proxy import connect_proxy
 from h3probe.lab.clients import Place, run_client
+from h3probe.lab.connect_proxy import connect_proxy
 from h3probe.lab.isolated import change
 from h3probe.lab.judge import Played, judge
 from h3probe.lab.servers import running

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 Udp = Literal["open", "dropped", "answers-dropped", "refused", "refused-admin", "refused-host", "refused-net"]
 
 _REFUSALS: Final = {"refused": "port", "refused-admin": "admin", "refused-host": "host", "refused-net": "net"}
+_BEYOND_RELAY: Final = {
+    "answers-dropped": "dropping UDP one way",
+    "refused-admin": "refusing UDP as administratively prohibited",
+    "refused-host": "refusing UDP with host unreachable",
+    "refused-net": "refusing UDP with network unreachable",
+}
 _LEAST_MTU: Final = 576
 _MOST_MTU: Final = 65535
 
@@ -64,13 +70,11 @@ class Network:
 
         It forwards TCP untouched and sends no ICMP but what the kernel sends for its own closed port.
         """
-        beyond = []
-        if self.udp not in {"open", "dropped", "refused"}:
-            beyond.append(f"UDP {self.udp.replace('-', ' ')}")
+        beyond = [_BEYOND_RELAY[self.udp]] if self.udp in _BEYOND_RELAY else []
         beyond += [
             words
             for words, value in (
-                (f"{self.loss} % loss of all packets", self.loss),
+                (f"losing {self.loss} % of all packets", self.loss),
                 (f"an MTU of {self.mtu}", self.mtu),
                 (f"{self.delay_ms} ms of delay", self.delay_ms),
             )

@@ -87,7 +87,7 @@ def first_packet(result: Played | NotPlayed) -> str:
 
     A cold JVM takes some hundred milliseconds before it sends anything, which are in the client's own figures.
     """
-    if isinstance(result, NotPlayed) or not result.outcomes or result.asked_ns is None:
+    if isinstance(result, NotPlayed) or not result.outcomes or result.asked_ns is None or result.scenario.java.clients:
         return ""
     connections = [each for each in result.records if isinstance(each, QuicRecord | TcpRecord) and each.time]
     if not connections:

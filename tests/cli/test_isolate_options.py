@@ -35,6 +35,9 @@ def test_nothing_is_changed_unless_asked() -> None:
     [
         ({"block_udp": ""}, IsolateSpec(block_udp=frozenset())),
         ({"block_udp": "443,8443"}, IsolateSpec(block_udp=frozenset({443, 8443}))),
+        ({"block_udp_answers": "443"}, IsolateSpec(block_udp_answers=frozenset({443}))),
+        ({"reject_udp": "host"}, IsolateSpec(reject_udp="host")),
+        ({"reject_udp": "net:443"}, IsolateSpec(reject_udp="net", reject_ports=frozenset({443}))),
         ({"reject_udp": ""}, IsolateSpec(reject_udp="port")),
         ({"reject_udp": "admin"}, IsolateSpec(reject_udp="admin")),
         ({"reject_udp": "443"}, IsolateSpec(reject_udp="port", reject_ports=frozenset({443}))),

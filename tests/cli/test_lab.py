@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from h3probe.cli import main
+from h3probe.lab.article import load_experiments
 from h3probe.lab.client import Client, Policy
+from h3probe.lab.scenario import load_scenarios
 from h3probe.lab.servers import SERVERS
 
 if TYPE_CHECKING:
@@ -97,10 +99,11 @@ def test_a_signal_ends_it_and_its_files(number: signal.Signals) -> None:
 
 
 def test_lists_the_servers(capsys: pytest.CaptureFixture[str]) -> None:
-    """`lab list` names each server."""
+    """`lab list` names each server, scenario and experiment."""
     assert main(["lab", "list"]) == 0
     printed = capsys.readouterr().out
-    assert re.findall(r"^(\S+)  ", printed, re.MULTILINE) == list(SERVERS)
+    names = [*SERVERS, *(each.name for each in load_scenarios()), *(each.name for each in load_experiments())]
+    assert re.findall(r"^([a-z0-9]\S*)  ", printed, re.MULTILINE) == names
 
 
 @pytest.mark.parametrize(

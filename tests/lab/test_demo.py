@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import shlex
 from typing import TYPE_CHECKING
@@ -11,9 +10,7 @@ import pytest
 from h3probe.lab.clients import JavaClient
 from h3probe.lab.demo import play
 from h3probe.lab.java import find_java
-from h3probe.lab.judge import judge
-from h3probe.lab.outcome import Outcome
-from h3probe.lab.scenario import Expectation, demo_scenarios
+from h3probe.lab.scenario import demo_scenarios
 from h3probe.records import CaptureRecord, SummaryRecord
 from tests.real.parts import NOT_ROOT, SET_UP, RealParts
 
@@ -55,26 +52,3 @@ def test_scenario_with_java(authority: Authority, java: JavaRuntime, scenario: S
     """A real JDK 26 behaves as the built-in client does in its place, and h3probe is right about it too."""
     played = asyncio.run(play(scenario, authority, lambda _: None, JavaClient(java)))
     assert played.misses == []
-
-
-def outcome(number: int, version: str | None) -> Outcome:
-    """An outcome of which the version alone matters."""
-    return Outcome(number, version, 200 if version else None, None, 0.1)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("change", "miss"),
-    [
-        ({"versions": ("HTTP/3", "error")}, "the client saw HTTP/2, error; expected HTTP/3, error"),
-        ({"versions": ("HTTP/2",)}, "the client saw HTTP/2, error; expected HTTP/2"),
-        ({"quic": ("established",)}, "QUIC: nothing; expected established"),
-        ({"findings": ("race-lost",)}, "no finding race-lost"),
-        ({"verdict": ("tunnel",)}, "the verdict does not say 'tunnel'"),
-    ],
-)
-def test_judge_names_what_differs(change: dict[str, tuple[str, ...]], miss: str) -> None:
-    """Each expectation that does not hold is a sentence of its own."""
-    seen = [outcome(1, "HTTP/2"), outcome(2, None)]
-    right = Expectation(versions=("any", "error"), quic=(), tcp=(), absent=("race-lost",))
-    assert judge(right, seen, []) == []
-    assert judge(dataclasses.replace(right, **change), seen, []) == [miss]  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.errors import UserError
-from h3probe.lab.scenario import load_scenarios, parse_scenario
+from h3probe.lab.scenario import demo_scenarios, load_scenarios, parse_scenario
 
 GOOD = """
 title = "A title"
@@ -35,6 +35,7 @@ versions = ["HTTP/3", "error"]
 def test_package_has_the_promised_scenarios() -> None:
     """The demonstration covers what its help promises, in that order."""
     names = [scenario.name for scenario in load_scenarios()]
+    assert [scenario.name for scenario in demo_scenarios()] == names[:9]
     assert names[:6] == [
         "http2-without-opt-in",
         "client-level-race",
@@ -51,7 +52,7 @@ def test_rules_exist(scenario: object) -> None:
     """Every rule that a scenario names is in the catalogue."""
     expect = scenario.expect  # type: ignore[attr-defined]
     java = scenario.java.expect  # type: ignore[attr-defined]
-    named = {*expect.findings, *expect.absent, *java.findings, *java.absent}
+    named = {*expect.findings, *expect.log_findings, *expect.absent, *java.findings, *java.absent}
     assert named <= set(CATALOGUE)
 
 
@@ -93,6 +94,11 @@ def test_java_expects_the_same_where_it_says_nothing() -> None:
         ("[expect]", "[expected]", "expected has no meaning"),
         ('where = "client"', 'where = "server"', "java.where must be one of"),
         ("[network]\n", "network = 1\n", "scenario x: "),
+        ('mode = "ANY"', 'mode = "ANY"\nrelease = 24', "java.release must be a whole number from 25 to 26"),
+        ("quic = []", "seconds = [[2, 1]]", "expect.seconds must be a list of pairs of numbers"),
+        ("quic = []", "seconds = [[0, 1], [0, 1], [0, 1]]", "expect.seconds must be a list of 2 pairs"),
+        ("quic = []", "udp_sockets = [[1, 1], [1, 1]]", "expect.udp_sockets must be a list of one pair"),
+        ("dropped_after = 1", "mtu = 100", "network.mtu must be a whole number from 576"),
     ],
 )
 def test_mistakes_are_named(old: str, new: str, complaint: str) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from h3probe.vantage.isolate.addresses import Addresses
+    from h3probe.vantage.isolate.spec import Refusal
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -86,3 +87,25 @@ def test_dns_is_never_blocked_nor_lost() -> None:
     lines = scripts.middle_rules(PASTA, IsolateSpec(block_udp=frozenset(), loss=50), intercept=False).splitlines()
     forward = [line for line in lines if line.startswith("add rule inet h3probe forward ")]
     assert [line.endswith(" accept") for line in forward] == [True, True, False, False]
+
+
+def test_answers_are_dropped_on_their_way_back() -> None:
+    """What comes in by the uplink is dropped by its source port; what goes out is not."""
+    rules = scripts.middle_rules(PASTA, IsolateSpec(block_udp_answers=frozenset({443})), intercept=False)
+    assert 'add rule inet h3probe forward iifname "tap0" udp sport { 443 } drop\n' in rules
+    assert "dport { 443 }" not in rules
+
+
+@pytest.mark.parametrize(
+    ("kind", "icmp"),
+    [
+        ("port", "port-unreachable"),
+        ("admin", "admin-prohibited"),
+        ("host", "host-unreachable"),
+        ("net", "no-route"),
+    ],
+)
+def test_each_refusal_has_its_icmp_error(kind: Refusal, icmp: str) -> None:
+    """The kinds of refusal are nft's own words for both families."""
+    rules = scripts.middle_rules(PASTA, IsolateSpec(reject_udp=kind), intercept=False)
+    assert f"meta l4proto udp reject with icmpx {icmp}\n" in rules

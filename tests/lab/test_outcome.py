@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from h3probe.lab.outcome import HttpVersion, Outcome, parse_outcome, write_outcome
+
+VERSIONS = st.sampled_from([*HttpVersion.__args__])
+VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=2, max_size=20)
+
+
+@given(st.integers(1, 99), VERSIONS, st.integers(100, 599), st.none() | VALUES, st.integers(0, 99_999))
+def test_an_answer_is_read_as_it_was_written(
+    number: int, version: HttpVersion, status: int, alt_svc: str | None, millis: int
+) -> None:
+    """The line of an answer loses nothing."""
+    outcome = Outcome(number, version, status, alt_svc, millis / 1000)
+    assert parse_outcome(write_outcome(outcome)) == outcome
+
+
+def test_a_failure_is_read_as_it_was_written() -> None:
+    """So does the line of a failure."""
+    outcome = Outcome(2, None, None, None, 0.5, error="no response in time")
+    assert write_outcome(outcome) == "request 2: no response in time after 500 ms"
+    assert parse_outcome(write_outcome(outcome)) == outcome
+
+
+@given(st.text(max_size=100))
+def test_any_line_is_read_or_left_alone(line: str) -> None:
+    """No line raises anything."""
+    outcome = parse_outcome(line)
+    assert outcome is None or outcome.seconds >= 0
