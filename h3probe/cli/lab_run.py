@@ -47,7 +47,7 @@ Exit status: 0 when all was as expected, else 1; 2 wrong usage.
 @click.option("--java25", "java25_path", metavar="PATH",
               help="A Java from before HTTP/3.  [default: $JAVA25_HOME, or where Debian has it]")  # fmt: skip
 @click.option("--client-log/--no-client-log", default=None,
-              help="With --client java: let h3probe read the client's log too.  [default: for the articles]")  # fmt: skip
+              help="With --client java: h3probe reads the client's log too.  [default: for the articles]")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print an object for each, with h3probe's records in it.")
 def run(  # noqa: PLR0913 - one parameter per option
     *,

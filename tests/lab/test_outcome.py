@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import get_args
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from h3probe.lab.outcome import HttpVersion, Outcome, parse_outcome, write_outcome
 
-VERSIONS = st.sampled_from([*HttpVersion.__args__])
+VERSIONS = st.sampled_from(get_args(HttpVersion))
 VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=2, max_size=20)
 
 

@@ -19,7 +19,7 @@ from h3probe.lab.report import (
 )
 from h3probe.lab.scenario import Expectation
 from h3probe.lab.sockets import Counted
-from h3probe.records import TcpRecord, VerdictRecord
+from h3probe.records import AnyRecord, TcpRecord, VerdictRecord
 from tests.lab.made_up import EXPERIMENTS, finding, results, verdict
 
 
@@ -73,12 +73,12 @@ def test_expectations_in_words() -> None:
 def test_what_differs_in_figures_alone_is_said_once() -> None:
     """Eight races told eight times would hide what they have in common."""
     scenario = EXPERIMENTS[0].runs[0].scenario
-    records = [
+    records: list[AnyRecord] = [
         verdict("QUIC was ready 57 ms before TCP."),
         verdict("QUIC was ready 1.20 s before TCP."),
         finding("a-rule"),
     ]
-    assert explanation(Played(scenario, [], list(records))) == [
+    assert explanation(Played(scenario, [], records)) == [
         "QUIC was ready 57 ms before TCP. (And 1 more like it.)",
         "a-rule: It is so.",
     ]
@@ -98,7 +98,7 @@ def test_first_sentences(text: str, first: str) -> None:
 
 
 def test_where_the_time_of_request_1_went() -> None:
-    """From the call to the first packet, to readiness and to the response: the JVM's share is told from the network's."""
+    """From the call to the first packet, to readiness and to the response: the JVM's share and the network's."""
     tcp = TcpRecord(
         "tcp-1", 0.5, "1970-01-01T00:00:01.500000000Z", "127.0.0.1:1", "127.0.0.1:2", None, None, None, None,
         "established", 0.51, 0.7, None, None, 1, None, None,
