@@ -15,15 +15,17 @@ from h3probe.diagnose.conclusion import conclude
 from h3probe.diagnose.grouping import Beside, add_proxy_facts, origin_of_url, tell_stories
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
+from h3probe.diagnose.told import add_told_facts
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.diagnose.words import past_proxy
-from h3probe.events import Dropped, Frame, SocketOwner, Unreadable
+from h3probe.events import Dropped, Frame, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictRecord
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.table import BoundedTable
+from h3probe.track.told import ToldFacts
 from h3probe.track.tracker import Tracker
 from h3probe.wire.link import link_type_name
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from h3probe.events import Event
     from h3probe.records import Moment
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
+    from h3probe.track.told import ToldSighting
     from h3probe.track.tracker import Connection, IcmpSighting, Progress
 
 Output = AnyRecord | object
@@ -107,6 +110,8 @@ class Engine:
     _waiting_icmp: list[IcmpSighting] = field(default_factory=list)
     _waiting_exchanges: list[ExchangeSighting] = field(default_factory=list)
     _waiting_alt_svc: list[AltSvcSighting] = field(default_factory=list)
+    _waiting_told: list[ToldSighting[ToldExchange]] = field(default_factory=list)
+    _waiting_told_alt_svc: list[ToldSighting[ToldAltSvc]] = field(default_factory=list)
     _settled_since: bool = False
     _conclude_at_ns: int = 0
 
@@ -131,6 +136,8 @@ class Engine:
                 self.dropped[event.reason] += event.count
             case Unreadable():
                 self.unreadable.append(event.reason)
+            case ToldExchange() | ToldAltSvc():
+                self.tracker.feed_told(event)
             case _:
                 self.tracker.feed_proxy(event)
         return self._collect(self.tracker.take())
@@ -218,6 +225,7 @@ class Engine:
             if about is not None and self.filters.connection(about) and self.filters.origin(about) is not False:
                 records.append(self._builder.icmp(icmp))
         records += self._seen_by_proxy(progress)
+        records += self._told_of(progress)
         for connection in self._ripe(self._waiting, progress.settled, lambda connection: connection):
             self._settled_since = True
             if not self.filters.connection(connection):
@@ -238,6 +246,18 @@ class Engine:
         return [
             *(self._builder.exchange(s) for s in exchanges if self._wanted(s.connection, s.exchange.origin)),
             *(self._builder.alt_svc(s.seen) for s in alt_svc if self._wanted(s.connection, s.seen.origin)),
+        ]
+
+    def _told_of(self, progress: Progress) -> list[AnyRecord]:
+        """The records of what the client's log, or decrypted traffic, tells."""
+        if progress.told is None and not (self._waiting_told or self._waiting_told_alt_svc):
+            return []
+        told, about = progress.told or ToldFacts(), self.connection
+        exchanges = self._ripe(self._waiting_told, told.exchanges, lambda s: about(s.connection))
+        alt_svc = self._ripe(self._waiting_told_alt_svc, told.alt_svc, lambda s: about(s.connection))
+        return [
+            *(self._builder.told(s) for s in exchanges if self._wanted(s.connection, s.told.origin)),
+            *(self._builder.told_alt_svc(s.told) for s in alt_svc if self._wanted(s.connection, s.told.origin)),
         ]
 
     def _wanted(self, connection_id: str | None, origin: str) -> bool:
@@ -289,6 +309,7 @@ class Engine:
             story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
             story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
             story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
+        add_told_facts(stories, self.tracker.told.facts)
         return stories
 
     def _diagnose(self, *, truncated: bool) -> list[AnyRecord]:

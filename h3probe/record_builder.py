@@ -28,6 +28,7 @@ from h3probe.records import (
 from h3probe.text import clean
 from h3probe.track.clock import NS
 from h3probe.track.timeline import process_info
+from h3probe.track.told import took_seconds
 from h3probe.wire.altsvc import parse as parse_alt_svc
 from h3probe.wire.quic.errors import error_name
 
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from h3probe.diagnose.race import Race
     from h3probe.diagnose.rule import Finding
     from h3probe.diagnose.story import Story
-    from h3probe.events import AltSvcSeen
+    from h3probe.events import AltSvcSeen, ToldAltSvc, ToldExchange
     from h3probe.track.clock import Clock
     from h3probe.track.names import DnsSighting
     from h3probe.track.proxied import ExchangeSighting
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
+    from h3probe.track.told import ToldSighting
     from h3probe.track.tracker import Connection, IcmpSighting
     from h3probe.track.tunnel import Tunnel
 
@@ -200,10 +202,38 @@ class RecordBuilder:
             known_from="proxy",
             connection=sighting.connection,
             took=(seen.ended_ns - seen.time_ns) / NS,
+            error=None if seen.error is None else clean(seen.error, 512),
+        )
+
+    def told(self, sighting: ToldSighting[ToldExchange]) -> ExchangeRecord:
+        """The record of a request and its response that the client's log, or decrypted traffic, tells of."""
+        self._exchanges += 1
+        told = sighting.told
+        began_ns = told.time_ns if told.began_ns is None else told.began_ns
+        return ExchangeRecord(
+            id=f"exchange-{self._exchanges}",
+            at=self.clock.at(began_ns),
+            time=self.clock.rfc3339(began_ns),
+            origin=origin_of_url(told.origin),
+            method=clean(told.method, 32) or None,
+            url=clean(told.url, 2048) or None,
+            status=told.status,
+            version=VERSIONS.get(told.version or ""),
+            known_from=told.known_from,
+            connection=sighting.connection,
+            took=took_seconds(told),
+            error=None if told.error is None else clean(told.error, 512),
         )
 
     def alt_svc(self, seen: AltSvcSeen) -> AltSvcRecord:
-        """The record of Alt-Svc lines."""
+        """The record of Alt-Svc lines that the proxy saw."""
+        return self._alt_svc_lines(seen, "proxy")
+
+    def told_alt_svc(self, told: ToldAltSvc) -> AltSvcRecord:
+        """The record of Alt-Svc lines that the client's log, or decrypted traffic, tells of."""
+        return self._alt_svc_lines(told, told.known_from)
+
+    def _alt_svc_lines(self, seen: AltSvcSeen | ToldAltSvc, seen_at: str) -> AltSvcRecord:
         self._alt_svc += 1
         parsed = parse_alt_svc(seen.lines)
         services = [
@@ -217,7 +247,7 @@ class RecordBuilder:
             origin=origin_of_url(seen.origin),
             value=clean(", ".join(seen.lines), 4096),
             services=services,
-            seen_at="proxy",
+            seen_at=seen_at,
         )
 
     def race(self, story: Story, race: Race) -> RaceRecord:

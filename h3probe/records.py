@@ -186,7 +186,7 @@ class AltSvcRecord(Record):
     origin: Annotated[str | None, "host:port that sent it"]
     value: Annotated[str, "as sent"]
     services: Annotated[list[AltService], "parsed; empty for `clear`"]
-    seen_at: Annotated[str, "where: wire, proxy, client-log"]
+    seen_at: Annotated[str, "where: wire, proxy, client-log, decrypted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +202,7 @@ class ExchangeRecord(Record):
     known_from: Annotated[KnownFrom, "where that is known from"]
     connection: Annotated[str | None, "id of the quic or tcp record"]
     took: Annotated[float | None, "seconds"]
+    error: Annotated[str | None, "why there is no response, or no whole one, in the words of whoever tells"]
 
 
 @dataclass(frozen=True, slots=True)

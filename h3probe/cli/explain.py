@@ -17,6 +17,7 @@ EPILOG = """\b
 Examples:
   h3probe explain capture.pcapng
   h3probe explain --json office.pcap.gz home.pcap.zst
+  h3probe explain capture.pcapng --client-log java.log
   ssh host tcpdump -U -w - | h3probe explain -
 """
 # A timeline longer than this hides the verdict rather than leading to it.
@@ -27,6 +28,13 @@ STDIN = "-"
 @click.command(epilog=EPILOG)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_options
+@click.option(
+    "--client-log",
+    "logs",
+    metavar="FILE",
+    multiple=True,
+    help="A log of the client's own: the JDK's HttpClient, curl -v, Chromium's NetLog (repeatable).",
+)
 @click.option(
     "--timeline",
     type=click.Choice(["auto", "all", "none"]),
@@ -41,6 +49,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
     as_json: bool,
     origins: tuple[str, ...],
     ports: tuple[int, ...],
+    logs: tuple[str, ...],
     timeline: str,
 ) -> None:
     """Say what capture files show: which HTTP version was used, and why not HTTP/3.
@@ -52,6 +61,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
     from h3probe.events import Frame  # noqa: PLC0415
     from h3probe.filters import Filters, parse_origin  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415 - only where it is used
+    from h3probe.vantage.clientlog.file import ClientLogFile  # noqa: PLC0415
     from h3probe.vantage.files import merge, open_source  # noqa: PLC0415
 
     limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]
@@ -70,7 +80,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
             engine.vantage = "proxy"
         live = STDIN in files
         output = make_output(as_json=as_json, timeline_limit=limit, live=live)
-        for event in merge(readers):
+        for event in merge([*readers, *map(ClientLogFile, logs)]):
             records = engine.feed(event)
             if records:
                 output.records(records)

@@ -24,6 +24,7 @@ Examples:
   sudo h3probe watch -- java -jar app.jar
   sudo h3probe watch -i eth0 --for 60 --origin example.org
   sudo h3probe watch -w trace.pcapng -- curl --http3 https://example.org/
+  sudo h3probe watch --client-log -- java -jar app.jar
   sudo h3probe watch --proxy 8899 -- java -jar app.jar
   h3probe watch --relay 8443=example.org:443 -- ./client localhost:8443
 
@@ -47,6 +48,8 @@ there goes to standard error.
 @click.option("--for", "seconds", metavar="SECONDS", type=click.FloatRange(min=0.0, min_open=True),
               help="End after this time, the command too.")  # fmt: skip
 @click.option("--pid", type=click.IntRange(min=1), help="Only a process that already runs, and its children.")
+@click.option("--client-log", is_flag=True, help="Have the command's own HTTP client log, and read that as well.")
+@click.option("--show-log", is_flag=True, help="With --client-log: let the log through to standard error.")
 @click.option("-w", "--write", "write", metavar="FILE", help="Write all that is seen to a pcapng file.")
 @click.option("--full", is_flag=True, help="With -w: keep payload too, not handshakes and headers alone.")
 @click.option("--force", is_flag=True, help="With -w: replace a file that holds something.")
@@ -64,6 +67,8 @@ def watch(  # noqa: PLR0913 - one parameter per option
     isolate: IsolateOptions,
     seconds: float | None,
     pid: int | None,
+    client_log: bool,
+    show_log: bool,
     write: str | None,
     full: bool,
     force: bool,
@@ -89,6 +94,9 @@ def watch(  # noqa: PLR0913 - one parameter per option
         "--pid and a command exclude each other": pid is not None and command,
         f"{'--full' if full else '--force'} is for the file of --write": write is None and (full or force),
         "--write needs the name of a file; standard output has the report": write == "-",
+        "--client-log is for a command that is sniffed: its standard error is what is read": client_log
+        and bool(relays or not command),
+        "--show-log is for --client-log": show_log and not client_log,
     }
     for message, holds in wrong.items():
         if holds:
@@ -105,7 +113,8 @@ def watch(  # noqa: PLR0913 - one parameter per option
     filters = Filters(origins=frozenset(map(parse_origin, origins)) or None, ports=frozenset(ports) or None)
     output = make_output(as_json=as_json)
     # Records that others read have standard output to themselves.
-    plan = Plan(interfaces, seconds, command, pid, stdout=sys.stderr.fileno() if as_json else None)
+    stdout = sys.stderr.fileno() if as_json else None
+    plan = Plan(interfaces, seconds, command, pid, stdout=stdout, client_log=client_log, show_log=show_log)
 
     def make_recorder() -> Recorder | None:
         return _recorder(write, output, full=full, force=force)

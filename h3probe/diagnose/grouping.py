@@ -7,17 +7,17 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
-from h3probe.diagnose.story import Story
+from h3probe.diagnose.story import Seen, Story
 from h3probe.text import clean
 from h3probe.track.hosts import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h3probe.events import AltSvcSeen, Endpoint, Exchange, Process, UpstreamTrouble
+    from h3probe.events import AltSvcSeen, Endpoint, Exchange, Process, ToldExchange, UpstreamTrouble
     from h3probe.track.clock import Clock
     from h3probe.track.names import Names
-    from h3probe.track.proxied import FailedLeg, ProxyFacts
+    from h3probe.track.proxied import ExchangeSighting, FailedLeg, ProxyFacts
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tracker import Connection
 
@@ -37,7 +37,7 @@ def _place(endpoint: Endpoint) -> tuple[str, int]:
 def _name_of(connection: Connection) -> str | None:
     hello = connection.hello
     if hello is None or not hello.sni or (connection.transport == "tcp" and connection.inner):
-        return None
+        return connection.told_host
     name = hello.sni.lower().rstrip(".")
     return None if hello.ech and name in ECH_PUBLIC_NAMES else name
 
@@ -250,17 +250,35 @@ def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
     carriers = {q.id for q in story.quic} | {t.id for t in story.tcp}
     carriers |= {connection.id for connection, tunnel in story.tunnels if tunnel.open}
     story.relayed = story.relayed or all(_is_leg(connection, facts) for connection in story.connections)
-    story.exchanges = [s.exchange for s in facts.exchanges if s.connection in carriers and _is_about(story, s.exchange)]
+    seen = [_by_proxy(s) for s in facts.exchanges if s.connection in carriers and is_about(story, s.exchange)]
+    story.exchanges = sorted(seen, key=lambda e: e.time_ns)
     story.unreached = [leg for leg in facts.failed_legs if leg.connection in ids and _failed_for(story, leg)]
     story.rejected = [r for connection, r in facts.rejected if connection in carriers]
     story.trouble = [t for connection, t in facts.trouble if connection in ids and _troubles(story, t)]
-    story.alt_svc = [s.seen for s in facts.alt_svc if s.connection in carriers and _is_about(story, s.seen)]
+    story.alt_svc = [s.seen for s in facts.alt_svc if s.connection in carriers and is_about(story, s.seen)]
     story.quic_untouched = facts.ready is not None and facts.ready.mode == "transparent"
     if story.origin is not None:
         story.binding = names.binding(story.origin.rpartition(":")[0])
 
 
-def _is_about(story: Story, seen: Exchange | AltSvcSeen) -> bool:
+def _by_proxy(sighting: ExchangeSighting) -> Seen:
+    e = sighting.exchange
+    return Seen(
+        "proxy",
+        e.time_ns,
+        e.answered_ns if e.answered_ns is not None else e.ended_ns,
+        e.version,
+        e.status,
+        e.error,
+        e.client,
+        sighting.connection,
+        ended_ns=e.ended_ns,
+        intercepted=e.intercepted,
+        distrusted=e.distrusted,
+    )
+
+
+def is_about(story: Story, seen: Exchange | AltSvcSeen | ToldExchange) -> bool:
     """Whether it is about a story's origin: a proxy's connection in the clear carries requests for several."""
     clear, same = seen.origin.startswith(CLEAR), origin_of_url(seen.origin) == story.origin
     return clear and same if story.in_the_clear else not clear or same

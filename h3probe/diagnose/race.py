@@ -119,7 +119,7 @@ def _race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Race:
     elif quic.ready is not None or tcp.ready is not None:
         first = "quic" if quic.ready is not None else "tcp"
     seen = _seen(story, quic, tcp)
-    carried = seen if seen is not None else _carried(story, quic, tcp)
+    carried = seen[0] if seen is not None else _carried(story, quic, tcp)
     return Race(
         quic=quic,
         tcp=tcp,
@@ -127,22 +127,32 @@ def _race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Race:
         first_ready=first,
         ready_margin=margin,
         carried=carried,
-        carried_known_from="proxy" if seen is not None else None if carried is None else "inferred",
+        carried_known_from=seen[1] if seen is not None else None if carried is None else "inferred",
     )
 
 
-def _seen(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transport | None:
-    """What carried the first exchange by the proxy's report, None where it saw none."""
+def _seen(story: Story, quic: QuicConnection, tcp: TcpConnection) -> tuple[Transport, KnownFrom] | None:
+    """What carried the first exchange by the word of who saw it, and who that is; None where nobody did."""
     began_ns = min(quic.first.time_ns, tcp.first.time_ns)
-    first = min((e for e in story.exchanges if e.time_ns >= began_ns), key=lambda e: e.time_ns, default=None)
+    # Of the proxy's reports the request's time is exact; a log may tell a second only.
+    first = next(
+        (
+            e
+            for e in story.exchanges
+            if e.version is not None and (e.time_ns if e.known_from == "proxy" else e.answered_ns) >= began_ns
+        ),
+        None,
+    )
     if first is None:
         return None
     past = [q for q in past_proxy(story) if q.ready is not None and q.ready.time_ns <= first.time_ns]
     if past:  # it may have carried an earlier one, unseen
         return None
-    # Neither of the two, where a third connection carried it.
+    # Neither of the two, where a third connection carried it, or where it is not known which.
     carrier: Transport = "quic" if first.version == "HTTP/3" else "tcp"
-    return carrier if first.client == (quic if carrier == "quic" else tcp).client else None
+    racer: QuicConnection | TcpConnection = quic if carrier == "quic" else tcp
+    same = first.client == racer.client if first.connection is None else first.connection == racer.id
+    return (carrier, first.known_from) if same else None
 
 
 def _carried(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transport | None:

@@ -13,7 +13,8 @@ from h3probe.track.clock import NS
 if TYPE_CHECKING:
     from h3probe.diagnose.clients import Client
     from h3probe.diagnose.race import Race
-    from h3probe.events import AltSvcSeen, CaRejected, Endpoint, Exchange, UpstreamTrouble
+    from h3probe.events import AltSvcSeen, CaRejected, Endpoint, UpstreamTrouble
+    from h3probe.records import KnownFrom
     from h3probe.track.clock import Clock
     from h3probe.track.names import DnsSighting
     from h3probe.track.proxied import FailedLeg
@@ -31,6 +32,37 @@ CARRIED_OVER = 32
 UNKNOWN_WITHIN_S = 5.0
 Vantage = Literal["wire", "relay", "proxy"]
 FAILED = frozenset({"unanswered", "refused", "stalled", "closed", "version-negotiation"})
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request and its response, whoever saw it.
+
+    Attributes:
+        known_from: Who did.
+        time_ns: When the request began, or the earliest that is told of it.
+        answered_ns: When it was answered, or failed; the latest that this can have been.
+        version: What carried it; None where that is not told.
+        status: None when there was no response.
+        error: Why there was none.
+        client: The client's end; None where the connection is not known.
+        connection: Id of the connection; likewise.
+        ended_ns: When the response was over, or failed, as far as that is told.
+        intercepted: Whether TLS was terminated to see it.
+        distrusted: Whether there is no response because the proxy does not believe the server's certificate.
+    """
+
+    known_from: KnownFrom
+    time_ns: int
+    answered_ns: int
+    version: str | None
+    status: int | None
+    error: str | None
+    client: Endpoint | None
+    connection: str | None
+    ended_ns: int
+    intercepted: bool = False
+    distrusted: bool = False
 
 
 @dataclass(slots=True)
@@ -56,8 +88,8 @@ class Story:
         of_command: Whether only a command's traffic is asked about.
         in_the_clear: Whether it is about http:// requests that the proxy saw.
         software: The client software, from the first attempt that gives it away.
-        exchanges: Requests and responses that the proxy saw.
-        alt_svc: Alt-Svc lines of the origin that it saw.
+        exchanges: Requests and responses, as one vantage point saw them; in order of time.
+        alt_svc: Alt-Svc lines of the origin.
         rejected: Times that the client refused the proxy's certificate.
         trouble: What a proxy behind the one asked did not do.
         unreached: Connections that the proxy could not make for it.
@@ -96,7 +128,7 @@ class Story:
     over: bool = False
     lacks: frozenset[str] = frozenset()
     software: Client | None = None
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[Seen] = field(default_factory=list)
     alt_svc: list[AltSvcSeen] = field(default_factory=list)
     rejected: list[CaRejected] = field(default_factory=list)
     trouble: list[UpstreamTrouble] = field(default_factory=list)
@@ -108,8 +140,18 @@ class Story:
     @property
     def versions(self) -> dict[str, int] | None:
         """Exchanges per HTTP version, where a vantage point saw them; None where none did."""
-        counts = Counter(clean(e.version, 16) for e in self.exchanges if e.status is not None)
+        counts = Counter(clean(e.version, 16) for e in self.answered if e.version is not None)
         return dict(sorted(counts.items())) or None
+
+    @property
+    def answered(self) -> list[Seen]:
+        """The exchanges that had a response."""
+        return [e for e in self.exchanges if e.status is not None]
+
+    @property
+    def unanswered(self) -> list[Seen]:
+        """The exchanges that had none."""
+        return [e for e in self.exchanges if e.status is None]
 
     @property
     def intercepted(self) -> bool:

@@ -26,7 +26,8 @@ from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
 
 if TYPE_CHECKING:
     from h3probe.diagnose.race import Race
-    from h3probe.diagnose.story import Story
+    from h3probe.diagnose.story import Seen, Story
+    from h3probe.records import KnownFrom
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tunnel import Tunnel
@@ -40,6 +41,14 @@ INTERCEPTED_TCP = "TLS over TCP was intercepted to see this, QUIC was not; by it
 
 
 IN_THE_CLEAR = "That is http://, in the clear; HTTP/3 needs https://."
+
+# Different errors that a sentence can hold.
+ERRORS_SAID = 2
+WITNESSES: dict[KnownFrom, str] = {
+    "proxy": "seen at the proxy",
+    "client-log": "by the client's own log",
+    "decrypted": "as the decrypted traffic shows",
+}
 
 
 def deserves_verdict(story: Story) -> bool:
@@ -75,9 +84,12 @@ def sentence(story: Story) -> str:
 def _verdict(story: Story) -> str:
     if story.tunnels:
         return _through_proxy(story)
-    seen = _seen_at_the_proxy(story)
-    if seen is not None:
-        return seen
+    seen = _witnessed(story)
+    return _from_the_wire(story) if seen is None else seen
+
+
+def _from_the_wire(story: Story) -> str:
+    """What packets alone tell."""
     quic = [q for q in story.quic if q.established and not q.mid_stream]
     tcp = [t for t in story.tcp if t.ready is not None and not t.failed]
     if story.crowded and story.tcp:
@@ -93,14 +105,14 @@ def _verdict(story: Story) -> str:
     return _nothing(story)
 
 
-def _seen_at_the_proxy(story: Story) -> str | None:
-    """What a proxy's report settles by itself, of requests that no tunnel hides."""
-    if story.versions:
+def _witnessed(story: Story) -> str | None:
+    """What a proxy's report, or the client's own log, settles by itself, of requests that no tunnel hides."""
+    if story.answered:
         if story.in_the_clear:
             return f"{_exchanged(story)}{_refusals(story)} {IN_THE_CLEAR}"
         return _exchanged(story) + _then(story)
     if story.exchanges:
-        return _no_response(story)
+        return _no_response(story) if story.exchanges[0].known_from == "proxy" else _unanswered(story)
     if len(story.rejected) >= len(story.connections):
         return "No request: the client does not take the proxy's certificate."
     return None
@@ -114,26 +126,46 @@ def _begins_with(story: Story, race: Race) -> bool:
 
 
 def _exchanged(story: Story) -> str:
-    """What the proxy saw of each exchange, and whether there may have been more past it."""
+    """What is known of each exchange, and whether there may have been more past it."""
     over, rest = "", ""
     if past_proxy(story):
         over, rest = " over TCP", " QUIC went past the proxy: what it carried is not counted."
-    return _seen(story, over) + rest
+    return _seen(story, over) + rest + _ready_not_carried(story)
 
 
 def _seen(story: Story, over: str) -> str:
-    exchanges = sorted((e for e in story.exchanges if e.status is not None), key=lambda e: e.time_ns)
-    first, *later = [clean(e.version, 16) for e in exchanges]
-    failed = count(len(story.exchanges) - len(exchanges), "request")
-    without = f"; {failed} got no response" if len(story.exchanges) > len(exchanges) else ""
+    first, *later = [clean(e.version or "HTTP", 16) for e in story.answered]
+    failed = story.unanswered
+    without = f"; {count(len(failed), 'request')} got no response{_said(failed)}" if failed else ""
+    where = WITNESSES[story.exchanges[0].known_from]
     if not later:
         answered = " that was answered" if without else ""
-        return f"{first} for the one request{over}{answered}, seen at the proxy{without}."
+        return f"{first} for the one request{over}{answered}, {where}{without}."
     if set(later) == {first}:
         answered = " that were answered" if without else ""
-        return f"{first} for all {len(exchanges)} requests{over}{answered}, seen at the proxy{without}."
+        return f"{first} for all {len(later) + 1} requests{over}{answered}, {where}{without}."
     rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
-    return f"{first} for the first request{over}, then {rest}, seen at the proxy{without}."
+    return f"{first} for the first request{over}, then {rest}, {where}{without}."
+
+
+def _said(failed: list[Seen]) -> str:
+    """What the client itself says of requests that failed, where it is the one who tells."""
+    words = dict.fromkeys(clean(e.error, 120) for e in failed if e.error and e.known_from == "client-log")
+    if not words:
+        return ""
+    return f" ({'; '.join([*words][:ERRORS_SAID])}{'; …' if len(words) > ERRORS_SAID else ''})"
+
+
+def _ready_not_carried(story: Story) -> str:
+    """Say so where the first request went over the one that was ready later."""
+    race = next(iter(story.races), None)
+    if race is None or race.carried is None or race.ready_margin is None or race.first_ready == race.carried:
+        return ""
+    ahead, behind = ("QUIC", "TCP") if race.first_ready == "quic" else ("TCP", "QUIC")
+    return (
+        f" {ahead} was ready {seconds(race.ready_margin)} before {behind} and did not carry the first request: the "
+        "client lost that race, not the network."
+    )
 
 
 def _refusals(story: Story) -> str:
@@ -152,6 +184,13 @@ def _no_response(story: Story) -> str:
     if story.unreached:
         why = f"it could not connect to {clean(story.unreached[0].target, 300)} ({story.unreached[0].error})"
     return f"No response {asked}, seen at the proxy: {why}."
+
+
+def _unanswered(story: Story) -> str:
+    """The same by the word of whoever else tells: what the wire shows comes first."""
+    failed = story.unanswered
+    where = WITNESSES[failed[0].known_from]
+    return f"{_from_the_wire(story)} No response to {count(len(failed), 'request')}, {where}{_said(failed)}."
 
 
 def _error_of(story: Story) -> str:

@@ -145,7 +145,7 @@ def is_dns(attempt: QuicConnection) -> bool:
 
 def past_proxy(story: Story) -> list[QuicConnection]:
     """The QUIC connections that carried nobody knows what beside the exchanges that the proxy saw."""
-    if not story.exchanges:
+    if not story.exchanges or story.exchanges[0].known_from != "proxy":
         return []
     return [q for q in story.quic if q.established and not q.exchanged and not is_dns(q)]
 

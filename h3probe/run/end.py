@@ -42,6 +42,8 @@ class Plan:
         command: What to run.
         pid: A process that runs already.
         stdout: Where the command's standard output goes, a descriptor; None leaves it where it is.
+        client_log: Whether the command's own log is to be read.
+        show_log: Whether its lines are passed on too.
         linger_s: How long packets are still taken after the command has ended.
     """
 
@@ -50,6 +52,8 @@ class Plan:
     command: Sequence[str]
     pid: int | None
     stdout: int | None = None
+    client_log: bool = False
+    show_log: bool = False
     linger_s: float = LINGER_S
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.errors import UserError
 from h3probe.run.attribution import Attribution
+from h3probe.run.client_log import ask_for_log
 from h3probe.run.loop import QUIC_V1, Loop
 from h3probe.run.proxying import Races, hand_over
 from h3probe.run.session import Session
@@ -100,14 +101,18 @@ def run_isolated(
         environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
         if proxy is not None:
             session.on_moments = Races(proxy, engine)
+        log, environment = ask_for_log(stack, plan, output, environment, user)
         output.note(_announcement(plan, isolation))
-        command = stack.enter_context(isolation.command(plan.command, env=environment, stdout=plan.stdout))
+        stderr = None if log is None else log.write_end
+        command = stack.enter_context(
+            isolation.command(plan.command, env=environment, stdout=plan.stdout, stderr=stderr)
+        )
         owners.watch(command.pid)
         if user is not None:
             privileges.drop(user)
         # Nobody else's packets are there to be told from the command's last ones.
         plan = replace(plan, linger_s=LINGER_S)
-        ended = Loop(plan, sniffer, owners, command, stop, session, proxy, isolation).run()
+        ended = Loop(plan, sniffer, owners, command, stop, session, proxy, isolation, log).run()
         if proxy is not None:
             session.events(proxy.stop())
         session.events(sniffer.rest())

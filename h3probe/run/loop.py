@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from _typeshed import HasFileno
 
     from h3probe.run.stop import Stop
+    from h3probe.vantage.clientlog.pipe import LogPipe
     from h3probe.vantage.command import Running
     from h3probe.vantage.isolate.isolation import Isolation
     from h3probe.vantage.owners import DirectOwners
@@ -38,6 +39,7 @@ class Loop:
         session: Takes what is seen.
         proxy: The proxy beside the run.
         isolation: The network that the command is in.
+        log: Reads the command's own log.
         proxy_died: Whether the proxy has ended before its time.
     """
 
@@ -49,11 +51,14 @@ class Loop:
     session: Session
     proxy: Proxy | None = None
     isolation: Isolation | None = None
+    log: LogPipe | None = None
     proxy_died: bool = False
 
     def run(self) -> Ended:
         """Wait for the end."""
         end = End(self.plan, self.command, self.stop)
+        if self.log is not None:
+            self.log.start()
         with selectors.DefaultSelector() as selector:
             sources: list[HasFileno] = [self.stop.wake]
             if self.sniffer is not None:
@@ -68,6 +73,8 @@ class Loop:
                 selector.register(source, selectors.EVENT_READ)
             while not end.reached() and not (self.proxy_died and self.command is None):
                 self._step(selector)
+        if self.log is not None:
+            self.session.events(self.log.rest())
         return Ended(end.status, self.stop.requested)
 
     def _step(self, selector: selectors.BaseSelector) -> None:
@@ -87,6 +94,8 @@ class Loop:
                 self.proxy, self.proxy_died = None, True
         if self.isolation is not None:
             self._look_after(self.isolation)
+        if self.log is not None:
+            self.session.events(self.log.events())
         self.session.tick()
 
     def _look_after(self, isolation: Isolation) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.errors import PrivilegeError
 from h3probe.run.attribution import Attribution, local_addresses
+from h3probe.run.client_log import ask_for_log
 from h3probe.run.loop import QUIC_V1, Loop
 from h3probe.run.proxying import Races, hand_over
 from h3probe.run.session import Session
@@ -67,6 +68,7 @@ def sniff(
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
         environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
+        log, environment = ask_for_log(stack, plan, output, environment, user)
         if proxy is not None and proxy.spec.transparent:
             session.on_moments = Races(proxy, engine)
         if sniffer is not None:
@@ -75,7 +77,10 @@ def sniff(
         began_ns = 0
         if plan.command:
             began_ns = time.time_ns()
-            command = stack.enter_context(Command(plan.command, env=environment, user=user, stdout=plan.stdout))
+            stderr = None if log is None else log.write_end
+            command = stack.enter_context(
+                Command(plan.command, env=environment, user=user, stdout=plan.stdout, stderr=stderr)
+            )
             helper.watch(command.pid)
         # The parser of hostile bytes keeps no rights: everything that needs them is open by now.
         if user is not None:
@@ -83,7 +88,7 @@ def sniff(
         root = command.pid if command is not None else plan.pid
         if root is not None:
             attribution.narrow(root, began_ns)
-        ended = Loop(plan, sniffer, helper, command, stop, session, proxy).run()
+        ended = Loop(plan, sniffer, helper, command, stop, session, proxy, log=log).run()
         if proxy is not None:
             session.events(proxy.stop())
         if sniffer is not None:

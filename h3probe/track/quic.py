@@ -104,6 +104,7 @@ class QuicConnection:
         cut: Initials that a snaplen cut, so that they could not be opened.
         unopened: Initials that the keys did not open.
         process: The client's process.
+        told_host: The host that the client's own log names for it.
         settled: Whether nothing more is expected of it.
         introduced: Whether the timeline has named it.
         client_crypto: The client's hello while it is put together.
@@ -159,6 +160,7 @@ class QuicConnection:
     cut: int = 0
     unopened: int = 0
     process: Process | None = None
+    told_host: str | None = None
     settled: bool = False
     introduced: bool = False
     client_crypto: HelloStream | None = field(default_factory=HelloStream)

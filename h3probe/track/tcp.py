@@ -86,6 +86,7 @@ class TcpConnection:
         cut: Whether a snaplen cut bytes that were needed.
         cut: Whether payload is missing that a snaplen cut or the capture lost, before the handshake was over.
         process: The client's process.
+        told_host: The host that the client's own log names for it.
     """
 
     id: str
@@ -117,6 +118,7 @@ class TcpConnection:
     failed: bool = False
     cut: bool = False
     process: Process | None = None
+    told_host: str | None = None
     settled: bool = False
 
     transport: Literal["tcp"] = "tcp"

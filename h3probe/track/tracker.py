@@ -17,10 +17,11 @@ from h3probe.track.table import BoundedTable
 from h3probe.track.tcp import TcpConnection
 from h3probe.track.tcp_tracker import TcpTracker
 from h3probe.track.timeline import Timeline
+from h3probe.track.told import ToldFacts, ToldTracker
 from h3probe.wire.packet import IcmpError, PacketDecoder, TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:
-    from h3probe.events import Frame, ProxyEvent, SocketOwner
+    from h3probe.events import Frame, ProxyEvent, SocketOwner, Told
     from h3probe.track.names import DnsSighting
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
 
@@ -54,6 +55,7 @@ class Progress:
         dns: Service bindings in DNS answers.
         exchanges: Requests and responses that the proxy saw.
         alt_svc: Alt-Svc lines that it saw.
+        told: What the client's log, or decrypted traffic, told of; None where that is nothing.
     """
 
     opened: list[Connection] = field(default_factory=list)
@@ -62,6 +64,7 @@ class Progress:
     dns: list[DnsSighting] = field(default_factory=list)
     exchanges: list[ExchangeSighting] = field(default_factory=list)
     alt_svc: list[AltSvcSighting] = field(default_factory=list)
+    told: ToldFacts | None = None
 
 
 class Tracker:
@@ -74,6 +77,7 @@ class Tracker:
         names: What DNS said.
         hosts: Which addresses are one host's.
         proxy: What the proxy reports.
+        told: What the client's log, or decrypted traffic, tells of.
         packets: Frames taken.
         fact: What the latest frame was.
     """
@@ -108,6 +112,7 @@ class Tracker:
             on_evict=self._settle,
         )
         self.proxy = ProxyTracker(self.timeline, self.tcp, self.quic, new_tunnel_id)
+        self.told = ToldTracker(self.timeline)
 
     @property
     def evicted(self) -> int:
@@ -142,6 +147,10 @@ class Tracker:
         if self.clock.now_ns >= self._next_sweep_ns:
             self.sweep(self.clock.now_ns)
 
+    def feed_told(self, event: Told) -> None:
+        """Take what the client's log, or decrypted traffic, tells; its time is not the capture's."""
+        self.told.feed(event)
+
     def attribute(self, owner: SocketOwner) -> None:
         """Take note of the process that owns a client's socket."""
         for connection in self._alive.values():
@@ -160,6 +169,7 @@ class Tracker:
 
     def finish(self) -> None:
         """Settle everything."""
+        self.told.finish()
         for connection in list(self._alive.values()):
             self._settle(connection)
 
@@ -167,6 +177,8 @@ class Tracker:
         """Return what has come since the last call."""
         progress, self._progress = self._progress, Progress()
         progress.exchanges, progress.alt_svc = self.proxy.take()
+        self.told.advance(self.clock.now_ns)
+        progress.told = self.told.take()
         return progress
 
     @property
@@ -203,6 +215,7 @@ class Tracker:
 
     def _opened(self, connection: Connection) -> None:
         self._alive[connection.id] = connection
+        self.told.opened(connection)
         self._progress.opened.append(connection)
 
     def _settle(self, connection: Connection) -> None:

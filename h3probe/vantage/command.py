@@ -37,7 +37,7 @@ class Process(Protocol):
 
 
 class Running:
-    """A process with this terminal and these standard streams, untouched, in this process group.
+    """A process with this terminal and these standard streams, in this process group; untouched by default.
 
     A terminal's Ctrl-C therefore reaches both, and the command decides for itself what it means. As a context manager
     it does not outlive its block: one that still runs then is told to end, and is killed after a while.
@@ -97,6 +97,7 @@ class Command(Running):
         env: Its environment; this process's own, or that of `user`, unless given.
         user: Whom it runs as, when this process is root.
         stdout: The descriptor it gets as standard output; this process's own unless given.
+        stderr: The same for standard error.
 
     Raises:
         CommandError: It could not be started; with the exit status a shell gives, 126 or 127.
@@ -109,22 +110,25 @@ class Command(Running):
         env: dict[str, str] | None = None,
         user: privileges.User | None = None,
         stdout: int | None = None,
+        stderr: int | None = None,
     ) -> None:
         if env is None and user is not None:
             env = privileges.environment_of(user)
-        super().__init__(argv, _start(list(argv), env, user, stdout))
+        super().__init__(argv, _start(list(argv), env, user, (stdout, stderr)))
 
 
 def _start(
-    argv: list[str], env: dict[str, str] | None, user: privileges.User | None, stdout: int | None
+    argv: list[str], env: dict[str, str] | None, user: privileges.User | None, streams: tuple[int | None, int | None]
 ) -> subprocess.Popen[bytes]:
-    name = argv[0]
+    name, (stdout, stderr) = argv[0], streams
     try:
         if user is None:
-            return subprocess.Popen(argv, env=env, stdout=stdout)  # noqa: S603 - the user's own command is what this is for
+            return subprocess.Popen(  # noqa: S603 - the user's own command is what this is for
+                argv, env=env, stdout=stdout, stderr=stderr
+            )
         groups = privileges.groups_of(user)
         return subprocess.Popen(  # noqa: S603 - the same
-            argv, env=env, stdout=stdout, user=user.uid, group=user.gid, extra_groups=groups
+            argv, env=env, stdout=stdout, stderr=stderr, user=user.uid, group=user.gid, extra_groups=groups
         )
     except OSError as error:
         raise start_failure(name, error, user) from error

@@ -153,6 +153,25 @@ def _java_trust(trust: Trust | None) -> list[str]:
     ]
 
 
+def client_log_environment(
+    kind: Kind, categories: str, *, environment: Mapping[str, str] | None = None
+) -> tuple[dict[str, str] | None, list[str]]:
+    """Make the environment in which a JVM's HttpClient logs what it does, to its standard error.
+
+    Args:
+        kind: What the command is; a native one gets nothing.
+        categories: What it is to log.
+        environment: What to start from; this process's own unless given.
+
+    Returns:
+        The whole environment, None where nothing is to be set, and a line for each thing that was set.
+    """
+    if kind == "native":
+        return (None if environment is None else dict(environment)), []
+    result = dict(os.environ if environment is None else environment)
+    return result, _java(result, [f"-Djdk.httpclient.HttpClient.log={categories}"])
+
+
 def _java(environment: dict[str, str], options: list[str]) -> list[str]:
     if not options:
         return []

@@ -166,3 +166,26 @@ def test_a_file_cut_short_is_explained_as_far_as_it_goes(tmp_path: Path, capsys:
     assert lines[-1]["truncated"] is True
     assert [line["rule"] for line in lines if line["type"] == "finding"] == ["incomplete-capture"]
     assert [line for line in lines if line["type"] == "verdict"]
+
+
+LOGS = Path(__file__).parents[1] / "vantage" / "clientlog" / "recordings"
+
+
+def test_a_log_of_another_run_is_told_and_joined_to_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its requests are there, without connections, and the verdict does not rest on them."""
+    code, lines = records(capsys, GOOD, "--client-log", LOGS / "jdk26-client-any.log")
+    exchanges = [line for line in lines if line["type"] == "exchange"]
+    assert [(e["version"], e["connection"], e["known_from"]) for e in exchanges] == [
+        ("HTTP/2", None, "client-log"),
+        ("HTTP/3", None, "client-log"),
+        ("HTTP/3", None, "client-log"),
+    ]
+    assert code == 0
+    assert [line["versions"] for line in lines if line["type"] == "verdict"] == [None]
+    assert lines[0]["format"] == "pcap"
+
+
+def test_what_is_no_log_of_a_client(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is wrong usage, and said in one line."""
+    assert main(["explain", str(GOOD), "--client-log", str(GOOD)]) == 2
+    assert "is no log of the JDK's HttpClient" in capsys.readouterr().err

@@ -82,6 +82,9 @@ def test_unknown_interface() -> None:
     [
         (["--relay", "1=localhost:2", "-i", "lo"], "exclude"),
         (["--pid", "1", "--", "true"], "exclude"),
+        (["--client-log"], "--client-log is for a command"),
+        (["--relay", "1=localhost:2", "--client-log", "--", "true"], "--client-log is for a command"),
+        (["--show-log", "--", "true"], "--client-log"),
         (["--full"], "--write"),
         (["--force"], "--write"),
         (["--pid", "4194305"], "no process"),

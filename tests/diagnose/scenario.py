@@ -23,7 +23,7 @@ import struct
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -43,6 +43,8 @@ from h3probe.events import (
     ProxyMode,
     ProxyReady,
     SocketOwner,
+    ToldAltSvc,
+    ToldExchange,
     TunnelAnswered,
     TunnelAsked,
     Unreadable,
@@ -360,6 +362,37 @@ class Network:
     def unreadable(self, at: float, reason: str) -> None:
         """The vantage point could not read something."""
         self.reported.append((at, Unreadable(reason)))
+
+    def told(
+        self,
+        at: float,
+        connection: Tcp | Quic | None,
+        version: str | None = "HTTP/2",
+        *,
+        began: float | None = None,
+        within: float = 0.0,
+        known_from: Literal["client-log", "decrypted"] = "client-log",
+        **fields: Any,  # noqa: ANN401 - of the event
+    ) -> None:
+        """What the client's own log says of a request: by default no more than version, status and port."""
+        event = ToldExchange(
+            time_ns=nanoseconds(at),
+            known_from=known_from,
+            origin="https://example.org:443",
+            method="GET",
+            url="https://example.org/",
+            version=version,
+            status=200 if version is not None else None,
+            local_port=connection.client_end.port if connection is not None else None,
+            began_ns=None if began is None else nanoseconds(began),
+            error=None if version is not None else "it failed",
+            within_ns=round(within * 1e9),
+        )
+        self.report(at, replace(event, **fields))
+
+    def told_alt_svc(self, at: float, *lines: str, origin: str = "https://example.org:443") -> None:
+        """What it says of a response's Alt-Svc lines."""
+        self.report(at, ToldAltSvc(nanoseconds(at), "client-log", origin, lines))
 
     def events(self, seen: Callable[[Packet], bool] = lambda _: True) -> list[Event]:
         """What a vantage point reports that sees the packets it is told to see, in order of time."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import pytest
 
 from tests.diagnose.scenario import CLIENT, CLIENT6, SERVER6, STATION, Explained, Network, Packet, Quic, Tcp
@@ -184,6 +186,9 @@ def test_both_ready_is_never_decided_by_size_or_time(quic_rtt: float, tcp_rtt: f
         assert race.carried is None
 
 
+PLACE: dict[str, Any] = {"origin": "https://example.org:8443", "url": "https://example.org:8443/"}
+
+
 def raced(network: Network) -> tuple[Quic, Tcp]:
     """A race in which both became ready, so that packets cannot tell who carried what."""
     quic, tcp = network.quic(server="127.0.0.1", port=8443), network.tcp(server="127.0.0.1", port=8443)
@@ -234,3 +239,40 @@ def test_a_third_connection_is_none_of_the_two() -> None:
     network.proxy().exchange(10.2, quic, "HTTP/3")
     (race,) = network.explain().races
     assert race.carried is None
+
+
+@pytest.mark.parametrize("known_from", ["client-log", "decrypted"])
+@pytest.mark.parametrize(("version", "carried"), [("HTTP/3", "quic"), ("HTTP/2", "tcp")])
+def test_a_log_knows_it_as_well(version: str, carried: str, known_from: Literal["client-log", "decrypted"]) -> None:
+    """What the client itself, or decrypted traffic, says of the first request; failed ones carried nothing."""
+    network = Network()
+    quic, tcp = raced(network)
+    network.told(0.25, None, None, known_from=known_from, origin="https://example.org:8443")
+    network.told(0.3, quic if carried == "quic" else tcp, version, known_from=known_from, **PLACE)
+    network.told(0.31, tcp if carried == "quic" else quic, "HTTP/2" if carried == "quic" else "HTTP/3",
+                 known_from=known_from, **PLACE)  # fmt: skip
+    (race,) = network.explain().races
+    assert (race.carried, race.carried_known_from) == (carried, known_from)
+
+
+def test_a_log_that_tells_seconds_only() -> None:
+    """A request that looks as if it began before the race was answered during it."""
+    network = Network()
+    _, tcp = raced(network)
+    network.delay(0.9)
+    network.told(0.5, tcp, began=0.0, within=1.0, **PLACE)
+    (race,) = network.explain().races
+    assert (race.carried, race.carried_known_from) == ("tcp", "client-log")
+
+
+def test_a_log_of_another_connection_decides_nothing() -> None:
+    """The first request went over one that the log's words do not lead to: it may be neither of the two."""
+    network = Network()
+    quic, tcp = raced(network)
+    old = network.tcp(server="127.0.0.1", port=8443)
+    old.connects(-5.0)
+    old.exchanges(0.2)
+    network.told(0.2, old, **PLACE)
+    network.told(0.3, tcp, **PLACE)
+    network.told(0.4, quic, "HTTP/3", **PLACE)
+    assert all(race.carried is None for race in network.explain().races)

@@ -5,7 +5,7 @@ import pytest
 from h3probe.engine import Engine
 from h3probe.records import FindingRecord, VerdictRecord
 from h3probe.wire.quic.versions import V2
-from tests.diagnose.scenario import CLIENT, JDK, ROUTER, SERVER, Network, Packet, Tcp
+from tests.diagnose.scenario import CLIENT, JDK, ROUTER, SERVER, Network, Packet, Quic, Tcp
 
 PROXY = "192.0.2.3"
 
@@ -673,3 +673,50 @@ def test_an_error_to_a_request_in_the_clear_may_be_a_proxys() -> None:
         proxy.exchange(at, tcp, "HTTP/1.1", status=403, origin="http://example.org:80")
     proxy.plain(0.0, tcp)
     assert " The answer was 403, the server's or that of a proxy before it. " in at_the_proxy(network)
+
+
+def told_race(network: Network) -> tuple[Quic, Tcp]:
+    """A race in which QUIC was ready first and both carried something."""
+    quic, tcp = network.quic(software=JDK), network.tcp(software=JDK)
+    quic.connects(0.0)
+    tcp.connects(0.01, rtt=0.1)
+    quic.request(1.0)
+    quic.response(1.01)
+    return quic, tcp
+
+
+def test_the_clients_own_log() -> None:
+    """The versions are counted, and that the race's winner was not used is said."""
+    network = Network()
+    quic, tcp = told_race(network)
+    network.told(0.5, tcp)
+    network.told(1.0, quic, "HTTP/3")
+    network.told(1.0, quic, "HTTP/3")
+    verdict = network.explain().verdict
+    assert verdict.versions == {"HTTP/2": 1, "HTTP/3": 2}
+    assert verdict.sentence.startswith("HTTP/2 for the first request, then HTTP/3 for 2, by the client's own log. ")
+    assert verdict.sentence.endswith("did not carry the first request: the client lost that race, not the network.")
+
+
+def test_what_failed_by_the_clients_own_log() -> None:
+    """Requests without a response are counted apart, in the client's own words."""
+    network = Network()
+    _, tcp = told_race(network)
+    network.told(0.5, tcp)
+    for error in ("java.io.IOException: \x1b", "a second", "a second"):
+        network.told(0.6, None, None, error=error)
+    verdict = network.explain().verdict
+    assert verdict.versions == {"HTTP/2": 1}
+    assert "3 requests got no response (java.io.IOException: \\x1b; a second)" in verdict.sentence
+
+
+def test_nothing_but_failures() -> None:
+    """What the wire shows comes first, then what the client says of it."""
+    network = Network()
+    quic = network.quic(software=JDK)
+    quic.initials(0.0, 1.0, 3.0)
+    network.told(4.0, quic, None, error="No response from peer")
+    verdict = network.explain().verdict
+    assert verdict.versions is None
+    assert verdict.sentence.startswith("No connection")
+    assert verdict.sentence.endswith("No response to 1 request, by the client's own log (No response from peer).")

@@ -145,7 +145,9 @@ def all_records() -> list[AnyRecord]:
         IcmpRecord("icmp-1", 0.0025, TIME, 3, 3, "port unreachable", "127.0.0.1", q, 4),
         DnsRecord("dns-1", 0.0, TIME, "example.org", None, 1, ["h3", "h2"], None, ["192.0.2.1"], False, 1),
         AltSvcRecord("alt-1", 0.2, TIME, None, 'h3=":443"', [AltService("h3", "", 443, 86400, False)], "wire"),
-        ExchangeRecord("x-1", 0.2, TIME, "localhost:4433", "GET", None, 200, "HTTP/2", "inferred", "tcp-1", -1e-12),
+        ExchangeRecord(
+            "x-1", 0.2, TIME, "localhost:4433", "GET", None, 200, "HTTP/2", "inferred", "tcp-1", -1e-12, None,
+        ),
         RaceRecord("race-1", 0.0, TIME, None, "127.0.0.1", q, "tcp-1", 0.1 + 0.2, None, 0.164, "tcp", None, None, None),
         *findings(),
         *verdicts(),

@@ -175,3 +175,11 @@ def test_hint_about_the_path_of_sudo() -> None:
     """Under sudo, a command that is not found may be on the user's PATH only, and the line says so."""
     with pytest.raises(CommandError, match="sudo has a PATH of its own"):
         Command(["no-such-command-here"], user=User(1, 1, "daemon"))
+
+
+def test_standard_error_may_go_elsewhere(tmp_path: Path) -> None:
+    """What is given as standard error is what the command writes its complaints to."""
+    with (tmp_path / "err").open("wb") as stream:
+        command = Command(python("import sys; sys.stderr.write('no')"), stderr=stream.fileno())
+        assert command.wait() == 0
+    assert (tmp_path / "err").read_text() == "no"

@@ -25,9 +25,9 @@ ADVICE = (
 def check(story: Story) -> Iterator[Finding]:
     """Fire when the first exchange was over TCP, its response offered h3, and QUIC began only after that."""
     offered = advertised(story)
-    if offered is None or not story.exchanges or story.tunnels:
+    first = next((e for e in story.exchanges if e.version is not None), None)
+    if offered is None or first is None or first.version is None or story.tunnels:
         return
-    first = min(story.exchanges, key=lambda e: e.time_ns)
     mark, what = offered
     quic = [q for q in story.quic if q.established]
     begun = [q for q in story.quic if q.first.time_ns < mark.time_ns]

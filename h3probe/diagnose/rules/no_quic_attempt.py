@@ -69,7 +69,7 @@ def check(story: Story) -> Iterator[Finding]:
         return
     mark, what = offered
     stands = _stands(story, mark)
-    later = [e for e in story.exchanges if e.version != "HTTP/3" and stands(e.time_ns)]
+    later = [e for e in story.exchanges if e.version not in (None, "HTTP/3") and stands(e.time_ns)]
     opened = [t for t in story.tcp if _is_web(t) and stands(t.first.time_ns)]
     if not later and not opened:
         return
@@ -80,7 +80,7 @@ def check(story: Story) -> Iterator[Finding]:
     if opened:
         evidence.append((opened[0].first, "TCP begins after the offer"))
     elif later:
-        evidence.append((Mark(None, later[0].time_ns), f"{clean(later[0].version, 16)} after the offer"))
+        evidence.append((Mark(None, later[0].time_ns), f"{clean(later[0].version or '', 16)} after the offer"))
     yield Finding(SLUG, "notice", summary, evidence, ADVICE, list(story.tcp[:4]))
 
 

@@ -144,13 +144,21 @@ class Isolation:
         """What a child that is started with `enter_middle` must be left."""
         return self._descriptors[2:]
 
-    def command(self, argv: Sequence[str], *, env: dict[str, str] | None = None, stdout: int | None = None) -> Running:
+    def command(
+        self,
+        argv: Sequence[str],
+        *,
+        env: dict[str, str] | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
+    ) -> Running:
         """Start a command inside, with this terminal, these standard streams and this process group.
 
         Args:
             argv: The command and its arguments.
             env: Its environment; this process's own, or that of the user, unless given.
             stdout: The descriptor it gets as standard output; this process's own unless given.
+            stderr: The same for standard error.
 
         Raises:
             CommandError: It could not be started; with the exit status a shell gives, 126 or 127.
@@ -162,7 +170,7 @@ class Isolation:
         self._processes.append(process)
         order = json.dumps({"argv": list(argv), "env": env, "user": user})
         with ExitStack() as stack:
-            streams = standard_streams(stack, 1 if stdout is None else stdout)
+            streams = standard_streams(stack, 1 if stdout is None else stdout, 2 if stderr is None else stderr)
             descriptors = [stack.enter_context(order_file(order)).fileno(), *streams]
             socket.send_fds(self._control, [json.dumps({"run": place}).encode()], descriptors)
         number = process.wait_until_executed()

@@ -92,9 +92,9 @@ def order_file(text: str) -> FileIO:
     return file
 
 
-def standard_streams(stack: ExitStack, stdout: int) -> list[int]:
+def standard_streams(stack: ExitStack, stdout: int, stderr: int) -> list[int]:
     """Give the three standard streams; one that is closed here is nowhere inside."""
-    streams = [0, stdout, 2]
+    streams = [0, stdout, stderr]
     for place, descriptor in enumerate(streams):
         try:
             os.fstat(descriptor)

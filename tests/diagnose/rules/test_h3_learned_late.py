@@ -105,3 +105,15 @@ def test_quic_that_fails_is_not_what_was_learned() -> None:
     network.proxy().alt_svc(0.06, tcp, OFFER)
     quic.initials(0.26, 1.26, 3.26)
     assert network.explain().found(RULE) == []
+
+
+def test_the_clients_own_log_tells_it() -> None:
+    """The first request and the offer in its response are known from the log; one that failed is no first request."""
+    network = Network()
+    tcp, quic = network.tcp(), network.quic()
+    tcp.connects(0.0)
+    network.told(0.05, None, None)
+    network.told(0.1, tcp, began=0.06)
+    network.told_alt_svc(0.1, OFFER)
+    quic.connects(0.3)
+    assert "used HTTP/2" in network.explain().the(RULE).summary

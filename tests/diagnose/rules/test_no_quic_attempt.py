@@ -187,3 +187,18 @@ def test_through_a_proxy_the_reason_is_the_proxy() -> None:
     explained = network.explain()
     assert explained.found(RULE) == []
     assert explained.the("proxy-downgrade").severity == "notice"
+
+
+def test_the_clients_own_log_tells_it() -> None:
+    """What the log has of Alt-Svc and of requests is as good as a proxy's word; what failed used nothing."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.connects(0.0)
+    tcp.exchanges(3.0)
+    network.told(0.5, tcp, began=0.4)
+    network.told_alt_svc(0.5, OFFER)
+    assert network.explain().found(RULE) == []
+    network.told(2.5, None, None)
+    assert network.explain().found(RULE) == []
+    network.told(2.6, tcp, began=2.5)
+    assert "1 exchange over TCP and not one QUIC packet" in network.explain().the(RULE).summary

@@ -1,0 +1,214 @@
+"""What the client's own log, or decrypted traffic, tells of, joined with the connections on the wire.
+
+A log names no packets. What it does name (a port, an address, a connection ID, a time) must leave one connection, and
+nothing that is known of that connection may speak against it: a log may be another run's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from h3probe.events import ToldExchange
+from h3probe.text import clean, seconds
+from h3probe.track.clock import NS
+from h3probe.track.mark import Mark
+from h3probe.track.table import BoundedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from h3probe.events import Told, ToldAltSvc
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.track.timeline import Timeline
+
+    Connection = QuicConnection | TcpConnection
+
+LIMIT = 20_000
+PORTS_LIMIT = 50_000
+# Connections from one port that are kept apart, the latest ones.
+PER_PORT = 64
+# How far a client's time and the capture's may be apart: what a log's line takes to be written, and read.
+SLACK_NS = NS // 2
+# How often, in the capture's time, what waits for its connection is looked at.
+RETRY_NS = NS // 4
+# A time told to no more than a second says nothing of what took less than a few.
+COARSE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ToldSighting[T: ToldExchange | ToldAltSvc]:
+    """What was told of, and the connection that it is about.
+
+    Attributes:
+        told: The report.
+        connection: Id of the connection; None where it is not certain.
+    """
+
+    told: T
+    connection: str | None
+
+
+@dataclass(slots=True)
+class ToldFacts:
+    """What was told of so far.
+
+    Attributes:
+        exchanges: Requests and responses, in the order in which they were told.
+        alt_svc: Alt-Svc lines.
+    """
+
+    exchanges: list[ToldSighting[ToldExchange]] = field(default_factory=list)
+    alt_svc: list[ToldSighting[ToldAltSvc]] = field(default_factory=list)
+
+
+class ToldTracker:
+    """Joins what is told with connections, once all that could be meant have been seen.
+
+    Args:
+        timeline: Where lines for people go.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._by_port: BoundedTable[tuple[Literal["quic", "tcp"], int], list[Connection]] = BoundedTable(PORTS_LIMIT)
+        self._waiting: list[Told] = []
+        self._retry_ns = 0
+        self._new: ToldFacts | None = None
+        self.facts = ToldFacts()
+
+    def opened(self, connection: Connection) -> None:
+        """Take note of a new connection."""
+        key = (connection.transport, connection.client.port)
+        same = self._by_port.get(key)
+        if same is None:
+            same = []
+            self._by_port.put(key, same)
+        same.append(connection)
+        del same[:-PER_PORT]
+
+    def feed(self, told: Told) -> None:
+        """Take a report; it is joined a little later."""
+        if len(self._waiting) < LIMIT:
+            self._waiting.append(told)
+
+    def advance(self, now_ns: int) -> None:
+        """Join what is old enough for all its packets to have been seen.
+
+        Args:
+            now_ns: The capture's time.
+        """
+        if not self._waiting or now_ns < self._retry_ns:
+            return
+        self._retry_ns = now_ns + RETRY_NS
+        ripe = [told for told in self._waiting if told.time_ns + told.within_ns + SLACK_NS <= now_ns]
+        if ripe:
+            self._waiting = [told for told in self._waiting if told.time_ns + told.within_ns + SLACK_NS > now_ns]
+            self._join(ripe)
+
+    def finish(self) -> None:
+        """Join the rest."""
+        waiting, self._waiting = self._waiting, []
+        self._join(waiting)
+
+    def take(self) -> ToldFacts | None:
+        """Return what has been joined, or found to join nothing, since the last call; None where that is nothing."""
+        new, self._new = self._new, None
+        return new
+
+    def _join(self, reports: Iterable[Told]) -> None:
+        new = self._new = self._new or ToldFacts()
+        for told in reports:
+            connection = self._find(told)
+            name = connection.id if connection is not None else None
+            if isinstance(told, ToldExchange):
+                sighting = ToldSighting(told, name)
+                new.exchanges.append(sighting)
+                if len(self.facts.exchanges) < LIMIT:
+                    self.facts.exchanges.append(sighting)
+                if connection is not None:
+                    self._name(connection, told.origin)
+                    self._say(connection, told)
+            else:
+                seen = ToldSighting(told, name)
+                new.alt_svc.append(seen)
+                if len(self.facts.alt_svc) < LIMIT:
+                    self.facts.alt_svc.append(seen)
+
+    @staticmethod
+    def _name(connection: Connection, origin: str) -> None:
+        """Remember a connection's host by its first exchange; not where it may be a proxy's, or an alternative's."""
+        host, _, port = origin.lower().partition("://")[2].rpartition(":")
+        if connection.told_host is None and str(connection.server.port) == port:
+            connection.told_host = clean(host.strip("[]"), 255)
+
+    def _find(self, told: Told) -> Connection | None:
+        """Return the one connection that a report can be about, None where there is none, or more than one."""
+        port = told.client.port if told.client is not None else told.local_port
+        if port is None:
+            return None
+        version = told.version if isinstance(told, ToldExchange) else None
+        transports: list[Literal["quic", "tcp"]] = ["quic", "tcp"]
+        if version is not None:
+            transports = ["quic"] if version == "HTTP/3" else ["tcp"]
+        fitting = [c for t in transports for c in self._by_port.get((t, port)) or () if _fits(told, c)]
+        scid = told.scid if isinstance(told, ToldExchange) else None
+        if scid is not None:
+            fitting = [c for c in fitting if c.transport == "quic" and c.client_scid == scid]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _say(self, connection: Connection, told: ToldExchange) -> None:
+        what = clean(told.error or "no response", 80) if told.status is None else str(told.status)
+        took = took_seconds(told)
+        after = f" after {seconds(took)}" if took is not None else ""
+        version = clean(told.version or "HTTP", 16)
+        text = f"{version} {clean(told.method, 16)} {clean(told.url, 60)}: {what}{after} ({told.known_from})"
+        self._timeline.say(
+            connection,
+            Mark(None, told.time_ns),
+            text,
+            transport=connection.transport,
+            outgoing=False,
+            weight="bad" if told.status is None else "good",
+        )
+
+
+def took_seconds(told: ToldExchange) -> float | None:
+    """What an exchange took, None where that is not told, or told too coarsely."""
+    if told.began_ns is None or told.time_ns - told.began_ns < COARSE * told.within_ns:
+        return None
+    return (told.time_ns - told.began_ns) / NS
+
+
+def _fits(told: Told, connection: Connection) -> bool:
+    """Whether nothing that is known of a connection speaks against a report."""
+    if told.client is not None and told.client != connection.client:
+        return False
+    if told.server is not None and told.server != connection.server:
+        return False
+    slack_ns = SLACK_NS + told.within_ns
+    # What is told of a connection is told while it lives; what failed may have failed in silence, and a client that
+    # waits sends again after twice the time.
+    first_ns, last_ns = connection.first.time_ns, connection.last.time_ns
+    if isinstance(told, ToldExchange) and told.status is None:
+        last_ns += last_ns - first_ns
+    if not first_ns - slack_ns <= told.time_ns <= last_ns + slack_ns:
+        return False
+    return told.server is not None or _leads_to(connection, told.origin)
+
+
+def _leads_to(connection: Connection, origin: str) -> bool:
+    """Whether a connection can have been made for an origin, `https://host:port`."""
+    scheme, _, place = origin.lower().partition("://")
+    host, _, port = place.rpartition(":")
+    if connection.transport == "tcp" and connection.tunnels is not None and connection.tunnels.asked:
+        return any(tunnel.open and tunnel.target.lower() == place for tunnel in connection.tunnels.asked)
+    hello = connection.hello
+    name = hello.sni.lower().rstrip(".") if hello is not None and hello.sni and not hello.ech else None
+    if name is not None and name != host:
+        return False
+    if connection.transport == "tcp" and hello is None and scheme == "http" and connection.plain:
+        return True  # It may be a proxy's.
+    # An Alt-Svc may have led QUIC to another port; a name in the ClientHello tells that it is this origin's.
+    return str(connection.server.port) == port or (connection.transport == "quic" and name == host)

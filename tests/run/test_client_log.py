@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from h3probe.run.client_log import ask_for_log
+from h3probe.run.end import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from h3probe.records import AnyRecord, Moment
+
+
+@dataclass
+class Notes:
+    """An output that keeps the remarks."""
+
+    said: list[str] = field(default_factory=list)
+
+    def moments(self, moments: Iterable[Moment]) -> None:
+        """None are made here."""
+
+    def records(self, records: Iterable[AnyRecord]) -> None:
+        """None are made here."""
+
+    def note(self, text: str) -> None:
+        """Keep it."""
+        self.said.append(text)
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+def asked(
+    *command: str, environment: dict[str, str] | None = None, client_log: bool = True, show: bool = False
+) -> tuple[bool, dict[str, str] | None, list[str]]:
+    """Whether there is a log to read, the command's environment, and what was said."""
+    notes = Notes()
+    plan = Plan((), None, command, None, client_log=client_log, show_log=show)
+    with ExitStack() as stack:
+        log, told = ask_for_log(stack, plan, notes, environment, None)
+        return log is not None, told, notes.said
+
+
+@pytest.mark.parametrize("program", ["java", "./run-tests.sh"])
+def test_a_jvm_is_asked_by_its_environment(program: str) -> None:
+    """The option comes after what is there already, and that it was set is said."""
+    there, environment, said = asked(program, environment={"JAVA_TOOL_OPTIONS": "-Xmx64m", "A": "b"})
+    assert there
+    assert environment is not None
+    assert environment["A"] == "b"
+    before, option = environment["JAVA_TOOL_OPTIONS"].split()
+    assert (before, option.partition("=")[0]) == ("-Xmx64m", "-Djdk.httpclient.HttpClient.log")
+    assert said[0].startswith("set for the command: JAVA_TOOL_OPTIONS=-Djdk.httpclient.HttpClient.log=")
+    assert "--show-log" in said[1]
+    assert len(asked(program, show=True)[2]) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("curl", "-sv", "https://h/"), "curl's log is read"),
+        (("curl", "--verbose", "https://h/"), "curl's log is read"),
+        (("curl", "https://h/"), "curl -v --trace-ids --trace-time"),
+        (("wget", "https://h/"), "no log of wget is known"),
+    ],
+)
+def test_others_are_left_as_they_are(command: tuple[str, ...], words: str) -> None:
+    """Nothing is changed for a program that is no JVM, and one line says what there is to read."""
+    there, environment, said = asked(*command, environment={"A": "b"})
+    assert there
+    assert environment == {"A": "b"}
+    (line,) = said
+    assert words in line
+    assert asked(*command)[1] is None
+
+
+def test_without_the_wish_nothing_happens() -> None:
+    """No pipe, no environment, no word."""
+    assert asked("java", client_log=False) == (False, None, [])
