@@ -48,6 +48,7 @@ def conclude(story: Story) -> Conclusion:
     if not story.relayed and not (story.quic and all(is_dns(q) for q in story.quic)):
         for part in parts:
             findings += [f for rule in CATALOGUE.values() if rule.check is not None for f in rule.check(part)]
+        findings += [f for rule in CATALOGUE.values() if rule.check_whole is not None for f in rule.check_whole(story)]
     verdict = None
     if deserves_verdict(story):
         verdict = sentence(parts[0])

@@ -274,12 +274,13 @@ class Network:
         version: int = V1,
         ech: bool = False,
         available: tuple[int, ...] = (V1,),
+        psk: bool = False,
     ) -> Quic:
         """A client that may speak QUIC to a server."""
         number = next(self._flows)
         self._software.add(software)
         ends = (client, client_port or next(self._ports), server, port)
-        hello = _quic_hello(number, sni, alpn, software, ech=ech, versions=(version, *available))
+        hello = _quic_hello(number, sni, alpn, software, ech=ech, psk=psk, versions=(version, *available))
         return Quic(self, number, *ends, software, version, hello)
 
     def tcp(
@@ -470,6 +471,7 @@ def _quic_hello(
     software: Software,
     *,
     ech: bool,
+    psk: bool,
     versions: tuple[int, ...],
 ) -> bytes:
     values = {17: tls.u16s(*(half for v in versions for half in (v >> 16, v & 0xFFFF))), 0x4752: bytes(4)}
@@ -480,6 +482,7 @@ def _quic_hello(
     extensions = [tls.supported_versions(0x0304), tls.alpn(*(p.encode() for p in alpn)), (57, parameters)]
     extensions += [tls.server_name(sni.encode())] if sni is not None else []
     extensions += [(0xFE0D, bytes(32))] if ech else []
+    extensions += [(41, bytes(32))] if psk else []
     return _hello(number, extensions, (0x1301, 0x1302, 0x1303))
 
 
@@ -535,6 +538,7 @@ class Quic(_Connection):
     server_numbers: count[int] = field(default_factory=count)
     last_from_client: bytes = b""
     last_from_server: bytes = b""
+    times: int = 1
 
     def __post_init__(self) -> None:
         self._fresh_ids(self.number)
@@ -549,7 +553,8 @@ class Quic(_Connection):
     def again(self, version: int | None = None) -> None:
         """The client begins a new connection from the same port."""
         self.version = version or self.version
-        self._fresh_ids(self.number + 100)
+        self._fresh_ids(self.number + 100 * self.times)
+        self.times += 1
 
     def datagram(self, at: float, by: Side, payload: bytes) -> None:
         """Any UDP datagram on this pair of ports."""
