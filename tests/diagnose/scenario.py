@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
     from h3probe.diagnose.story import Story
     from h3probe.events import Event
-    from h3probe.records import AnyRecord, Moment
+    from h3probe.records import AnyRecord, HttpVersion, Moment
 
 Side = Literal["client", "server"]
 START_NS = 1_780_000_000_000_000_000
@@ -420,14 +420,21 @@ class Network:
         seen: Callable[[Packet], bool] = lambda _: True,
         filters: Filters | None = None,
         truncated: bool = False,
+        expects: HttpVersion | None = None,
     ) -> Explained:
         """Run the engine over what a vantage point sees."""
-        return explain(self.events(seen), filters=filters, truncated=truncated)
+        return explain(self.events(seen), filters=filters, truncated=truncated, expects=expects)
 
 
-def explain(events: Iterable[Event], *, filters: Filters | None = None, truncated: bool = False) -> Explained:
+def explain(
+    events: Iterable[Event],
+    *,
+    filters: Filters | None = None,
+    truncated: bool = False,
+    expects: HttpVersion | None = None,
+) -> Explained:
     """Run an engine over events, and check that what it says hangs together."""
-    engine = Engine("test", "pcap", filters or Filters())
+    engine = Engine("test", "pcap", filters or Filters(), expects=expects)
     records = [record for event in events for record in engine.feed(event)]
     records += engine.finish(truncated=truncated)
     counts = Counter(record.type for record in records)

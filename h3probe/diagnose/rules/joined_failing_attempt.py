@@ -98,9 +98,9 @@ RULE = Rule(
     severity="problem",
     title="A request failed with another one's attempt",
     looks_for=(
-        "A request without a response, which by the client's own log waited on a QUIC attempt that failed, and that had "
-        "begun for another request: half a second or more before this one, or for one that TCP answered. From the wire "
-        "alone it is not seen: such a request sends nothing."
+        "A request without a response, which by the client's own log waited on a QUIC attempt that failed, and that "
+        "had begun for another request: half a second or more before this one, or for one that TCP answered. From the "
+        "wire alone it is not seen: such a request sends nothing."
     ),
     advice=ADVICE,
     sources=("measured: JDK 26, client-level ANY, second request while the first one's direct attempt is pending",),

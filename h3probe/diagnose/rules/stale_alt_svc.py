@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 SLUG = "stale-alt-svc"
 ADVICE = (
     "The server, or what stands before it, should offer only what answers: start its HTTP/3, open UDP on the way, or "
-    "take the offer back with `alt-svc: clear`. A client remembers an offer until its `ma` runs out; a small `ma` makes "
-    "that short. JDK 26 keeps it in the HttpClient: a new one has forgotten it."
+    "take the offer back with `alt-svc: clear`. A client remembers an offer until its `ma` runs out; a small `ma` "
+    "makes that short. JDK 26 keeps it in the HttpClient: a new one has forgotten it."
 )
 
 
@@ -61,10 +61,11 @@ def _finding(story: Story, attempts: list[QuicConnection], worked: TcpConnection
     ]
     for attempt in attempts:
         reason = origin_of_attempt(story, attempt)
-        if reason is not None:
-            evidence.append(reason)
-            if reason[0] != attempt.first:
-                evidence.append((attempt.first, f"QUIC to {attempt.server} begins"))
+        begins = f"QUIC to {attempt.server} begins"
+        if reason is not None and reason[0] != attempt.first:
+            evidence += [reason, (attempt.first, begins)]
+        elif reason is not None:
+            evidence.append((attempt.first, f"{begins}, {reason[1]}"))
         tcp = fallback_of(story, attempt)
         if tcp is not None and tcp.syn is not None:
             waits.append((tcp.syn.time_ns - attempt.first.time_ns) / NS)
@@ -94,10 +95,10 @@ RULE = Rule(
     title="An Alt-Svc record for a server that does not answer QUIC",
     looks_for=(
         "A QUIC attempt that follows an Alt-Svc record and gets no datagram back, outside of a race, while TCP to the "
-        "origin works and no request went on over it. That it follows a record is known from the response that held it, "
-        "where no QUIC came before that, or from marks that JDK 26 gives such an attempt alone: a name without a dot, or "
-        "a resumed session and its 30 s timer before TCP. The seconds waited for TCP are told by `fallback-delay`; the "
-        "cost here is that of requests that failed."
+        "origin works and no request went on over it. That it follows a record is known from the response that held "
+        "it, where no QUIC came before that, or from marks that JDK 26 gives such an attempt alone: a name without a "
+        "dot, or a resumed session and its 30 s timer before TCP. The seconds waited for TCP are told by "
+        "`fallback-delay`; the cost here is that of requests that failed."
     ),
     advice=ADVICE,
     sources=(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 SLUG = "stuck-on-quic"
 ADVICE = (
-    "Make QUIC answer, or take the offer back (`alt-svc: clear`) over TCP. Until then a client without HTTP/3, or a new "
-    "one, gets through."
+    "Make QUIC answer, or take the offer back (`alt-svc: clear`) over TCP. Until then a client without HTTP/3, or a "
+    "new one, gets through."
 )
 # A client's own second try is one attempt more; the third one in a row is another request's.
 LEAST = 3
@@ -42,7 +42,7 @@ def runs(story: Story) -> list[list[QuicConnection]]:
         if _fails(story, attempt) and (run or origin_of_attempt(story, attempt) is not None):
             run.append(attempt)
     found.append(run)
-    return [run for run in map(lambda run: _without_rescued(story, run), found) if _is_outage(story, run)]
+    return [run for run in (_without_rescued(story, each) for each in found) if _is_outage(story, run)]
 
 
 def _fails(story: Story, attempt: QuicConnection) -> bool:
@@ -132,10 +132,10 @@ RULE = Rule(
     severity="problem",
     title="An outage on QUIC, with TCP at hand",
     looks_for=(
-        "Three QUIC attempts or more in a row from one socket or process, of which the first follows an Alt-Svc record, "
-        "and which the client ended itself without an answer; TCP to the origin had worked before, and was neither "
-        "opened nor used meanwhile. Two are enough where the client's log tells that each ended a request. The cost is "
-        "the sum of the attempts."
+        "Three QUIC attempts or more in a row from one socket or process, of which the first follows an Alt-Svc "
+        "record, and which the client ended itself without an answer; TCP to the origin had worked before, and was "
+        "neither opened nor used meanwhile. Two are enough where the client's log tells that each ended a request. The "
+        "cost is the sum of the attempts."
     ),
     advice=f"JDK 26: `-Djdk.httpclient.quic.maxInitialTimeout` below the client's connectTimeout. {ADVICE}",
     sources=(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.diagnose.scenario import CURL, JDK, SERVER, STRANGER, Network, Quic, Software, Tcp
@@ -76,7 +78,7 @@ def test_another_client_gives_nothing_away() -> None:
 
 
 def test_an_offer_that_was_seen_is_proof_for_any_client() -> None:
-    """TCP, a response that offers h3, then QUIC for the first time: the record is known, and so is the client's reason."""
+    """TCP, a response that offers h3, then QUIC for the first time: the record is known, and the client's reason."""
     network = Network()
     tcp = network.tcp()
     tcp.connects(0.0)
@@ -194,7 +196,7 @@ def test_a_request_that_failed_with_it_costs_its_wait() -> None:
     quic = network.quic(sni="localhost", software=JDK, psk=True)
     quic.initial(0.3)
     quic.close(1.3, 0xC, b"No response from peer for 1 seconds")
-    told = {"origin": "https://localhost:443", "url": "https://localhost/", "error": "it failed"}
+    told: dict[str, Any] = {"origin": "https://localhost:443", "url": "https://localhost/", "error": "it failed"}
     network.told(1.31, quic, None, began=0.29, scid=quic.client_scid, **told)
     finding = network.explain().the(RULE)
     assert finding.severity == "problem"

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.diagnose.scenario import CURL, JDK, Network, Quic, Tcp
 
 RULE = "stuck-on-quic"
 ERROR = "java.net.http.HttpConnectTimeoutException: quic connect timeout"
-LOCAL = {"origin": "https://localhost:443", "url": "https://localhost/"}
+LOCAL: dict[str, Any] = {"origin": "https://localhost:443", "url": "https://localhost/"}
 
 
 def attempt(quic: Quic, at: float, lasts: float = 2.0) -> None:
