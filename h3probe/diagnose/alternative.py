@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise_quic
+from h3probe.diagnose.rule import TAKEOVER_NS
 from h3probe.diagnose.rules.fallback_delay import fallback_of
 from h3probe.diagnose.words import timer_of, waited_until_close
 from h3probe.text import clean, seconds
@@ -77,5 +78,15 @@ def _marked(story: Story, attempt: QuicConnection) -> tuple[Mark, str] | None:
 
 
 def tcp_works(story: Story) -> TcpConnection | None:
-    """Return a TCP connection of the story over which the server answered; None where there is none."""
-    return next((t for t in story.tcp if t.ready is not None and not t.failed and t.response_bytes), None)
+    """Return a TCP connection over which the server answered, be it at the origin's own port; None without one."""
+    tcp = [*story.tcp, *story.tcp_elsewhere]
+    return next((t for t in tcp if t.ready is not None and not t.failed and t.response_bytes), None)
+
+
+def taken_over_elsewhere(story: Story, attempt: QuicConnection) -> TcpConnection | None:
+    """Return the TCP connection to the origin's own port that a client opened when its alternative had failed."""
+    if story.tcp or attempt.client_close is None:
+        return None
+    end_ns = attempt.client_close[0].time_ns
+    later = [t for t in story.tcp_elsewhere if t.syn is not None and abs(t.syn.time_ns - end_ns) <= TAKEOVER_NS]
+    return min(later, key=lambda t: t.first.time_ns, default=None)

@@ -37,6 +37,9 @@ def check(story: Story) -> Iterator[Finding]:
     began_ns = tail[0].first.time_ns
     if any(t.first.time_ns >= began_ns for t in story.tcp) or story.tcp_open_at(began_ns) is not None:
         return
+    # Where an Alt-Svc record led to another port, the origin's own is what the client falls back to.
+    if any(t.last.time_ns >= began_ns for t in story.tcp_elsewhere):
+        return
     last = max((q.last_client or q.last).time_ns for q in tail)
     alone = replace(story, quic=tail, tcp=[])
     if alone.had_time and not any(_lived_on(q, tail[0]) for q in story.quic if q not in tail):
@@ -91,9 +94,10 @@ RULE = Rule(
     title="No fallback to TCP",
     looks_for=(
         "Failed QUIC attempts at an origin, and no SYN to it: for as long as this client is known to take before it "
-        "goes on to TCP, or 5 s where it is not known. A TCP connection that was open already is a fallback. The cost "
-        "is the time in which an attempt was pending, unless `repeated-timeout` or `stuck-on-quic` has it, or TCP may "
-        "have been left out of the capture."
+        "goes on to TCP, or 5 s where it is not known. A TCP connection that was open already is a fallback, and so is "
+        "one to the name's other port, from which an Alt-Svc record may have led here. The cost is the time in which "
+        "an attempt was pending, unless `repeated-timeout` or `stuck-on-quic` has it, or TCP may have been left out of "
+        "the capture."
     ),
     advice=ADVICE,
     sources=("RFC 9114, 3.1", "measured: JDK 26 with HTTP_3_URI_ONLY, curl with --http3-only"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from h3probe.diagnose.alternative import is_silent, origin_of_attempt, tcp_works
+from h3probe.diagnose.alternative import is_silent, origin_of_attempt, taken_over_elsewhere, tcp_works
 from h3probe.diagnose.rule import NOTICEABLE_S, Finding, Rule, episodes, lasted
 from h3probe.diagnose.rules.fallback_delay import fallback_of
 from h3probe.diagnose.rules.stuck_on_quic import runs
@@ -46,7 +46,8 @@ def _is_stale(story: Story, attempt: QuicConnection) -> bool:
     if not is_silent(story, attempt) or any(race.quic is attempt for race in story.races):
         return False
     end_ns = (attempt.last_client or attempt.last).time_ns
-    if any(t.responded_between(attempt.first.time_ns + NS // 5, end_ns) for t in story.tcp):
+    tcp = [*story.tcp, *story.tcp_elsewhere]
+    if any(t.responded_between(attempt.first.time_ns + NS // 5, end_ns) for t in tcp):
         return False
     return origin_of_attempt(story, attempt) is not None
 
@@ -56,6 +57,7 @@ def _finding(story: Story, attempts: list[QuicConnection], worked: TcpConnection
     first = attempts[0]
     waits: list[float] = []
     lost: list[float] = []
+    delayed: list[float] = []  # of which no other rule tells
     evidence: list[tuple[Mark, str]] = [
         (worked.ready or worked.first, f"TCP to {worked.server} is ready, and answered")
     ]
@@ -66,9 +68,12 @@ def _finding(story: Story, attempts: list[QuicConnection], worked: TcpConnection
             evidence += [reason, (attempt.first, begins)]
         elif reason is not None:
             evidence.append((attempt.first, f"{begins}, {reason[1]}"))
-        tcp = fallback_of(story, attempt)
+        tcp, elsewhere = fallback_of(story, attempt), taken_over_elsewhere(story, attempt)
+        tcp = tcp or elsewhere
         if tcp is not None and tcp.syn is not None:
             waits.append((tcp.syn.time_ns - attempt.first.time_ns) / NS)
+            if tcp is elsewhere:
+                delayed.append(waits[-1])
             evidence.append((tcp.syn, f"SYN to {tcp.server}, {seconds(waits[-1])} after the first Initial"))
         elif any(e.status is None and e.connection == attempt.id for e in story.exchanges):
             lost.append(lasted(attempt) if attempt.id not in stuck else 0.0)
@@ -86,7 +91,7 @@ def _finding(story: Story, attempts: list[QuicConnection], worked: TcpConnection
     else:
         summary += " TCP works, and no new connection to it followed."
     severity: Severity = "problem" if lost or stuck or any(wait > NOTICEABLE_S for wait in waits) else "notice"
-    return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts), sum(lost) or None)
+    return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts), sum(lost + delayed) or None)
 
 
 RULE = Rule(
@@ -98,7 +103,8 @@ RULE = Rule(
         "origin works and no request went on over it. That it follows a record is known from the response that held "
         "it, where no QUIC came before that, or from marks that JDK 26 gives such an attempt alone: a name without a "
         "dot, or a resumed session and its 30 s timer before TCP. The seconds waited for TCP are told by "
-        "`fallback-delay`; the cost here is that of requests that failed."
+        "`fallback-delay`; the cost here is that of requests that failed, or that waited for an alternative at another "
+        "port."
     ),
     advice=ADVICE,
     sources=(

@@ -64,7 +64,8 @@ def _goes_on(story: Story, one: QuicConnection, other: QuicConnection) -> bool:
 
 
 def _tcp_used(story: Story, start_ns: int, end_ns: int) -> bool:
-    return any(start_ns <= t.first.time_ns <= end_ns or t.responded_between(start_ns, end_ns) for t in story.tcp)
+    tcp = [*story.tcp, *story.tcp_elsewhere]
+    return any(start_ns <= t.first.time_ns <= end_ns or t.responded_between(start_ns, end_ns) for t in tcp)
 
 
 def _without_rescued(story: Story, run: list[QuicConnection]) -> list[QuicConnection]:

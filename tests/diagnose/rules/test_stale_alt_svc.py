@@ -240,3 +240,20 @@ def test_what_is_told_once_is_told_once() -> None:
     quic.initial(5.0)
     quic.close(6.0, 0xC, b"No response from peer for 1 seconds")
     assert network.explain().the(RULE).connections == ["quic-1", "quic-2"]
+
+
+def test_an_alternative_at_another_port_has_its_cost_here() -> None:
+    """Its attempts are a story of their own: TCP to the origin's port follows, and nobody else tells of the wait."""
+    network = Network()
+    tcp = network.tcp(sni="localhost", software=JDK)
+    tcp.connects(0.0)
+    tcp.fin(30.2)
+    waits(network.quic(sni="localhost", software=JDK, psk=True, port=8443), 0.3)
+    network.tcp(sni="localhost", software=JDK).connects(30.29)
+    said = network.explain()
+    finding = said.the(RULE)
+    assert finding.origin == "localhost:8443"
+    assert finding.cost == pytest.approx(29.99)
+    assert "tried only 30.0 s later" in finding.summary
+    assert said.found("no-fallback") == []
+    assert said.found("fallback-delay") == []
