@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.race import find_races
 from h3probe.diagnose.rules import CATALOGUE
+from h3probe.diagnose.rules.stuck_on_quic import outage
 from h3probe.diagnose.story import chapters
 from h3probe.diagnose.verdict import deserves_verdict, later_wait, sentence
 from h3probe.diagnose.words import is_dns
@@ -55,4 +56,5 @@ def conclude(story: Story) -> Conclusion:
         later = max((wait for wait in map(later_wait, parts[1:]) if wait), default=None, key=lambda wait: wait[0])
         if later is not None:
             verdict += later[1]
+        verdict += next((said for said in map(outage, parts) if said), "")
     return Conclusion(story, [race for part in parts for race in part.races], findings, verdict)

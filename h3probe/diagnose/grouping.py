@@ -28,6 +28,8 @@ ECH_PUBLIC_NAMES = frozenset({"cloudflare-ech.com"})
 
 
 CLEAR = "http://"
+# Of a host's TCP connections to a name's other ports, how many are looked at: the latest.
+ELSEWHERE = 1_024
 
 
 def _place(endpoint: Endpoint) -> tuple[str, int]:
@@ -252,7 +254,8 @@ def _add_surroundings(
         story.other_ports = _other_ports(story)
         name, _, port = (story.origin or "").rpartition(":")
         elsewhere = [t for t in named_tcp.get((story.host, name), ()) if str(t.server.port) != port]
-        story.tcp_elsewhere = [t for t in elsewhere if not pids or t.process is None or t.process.pid in pids]
+        elsewhere = [t for t in elsewhere if not pids or t.process is None or t.process.pid in pids]
+        story.tcp_elsewhere = elsewhere[-ELSEWHERE:]
         known = {client.family: client for client in map(recognise, story.connections) if client is not None}
         story.software = next(iter(known.values())) if len(known) == 1 else None
 

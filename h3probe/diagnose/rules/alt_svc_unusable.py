@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from h3probe.wire.altsvc import AltSvc
 
 SLUG = "alt-svc-unusable"
+# A server may send other lines each time, as with an ma that counts down: of how many it is asked where they lead.
+FOLLOWED = 16
 ADVICE = 'Send one line such as `alt-svc: h3=":443"; ma=86400`.'
 
 
@@ -76,7 +78,9 @@ def check(story: Story) -> Iterator[Finding]:
         if seen.lines in told:
             continue
         told.add(seen.lines)
-        reasons = faults(seen.lines, family) or dead_ends(story, seen)
+        reasons = faults(seen.lines, family)
+        if not reasons and len(told) <= FOLLOWED:
+            reasons = dead_ends(story, seen)
         if not reasons:
             continue
         value = clean(" | ".join(seen.lines), 200)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
@@ -53,21 +55,53 @@ def _end_ns(connection: QuicConnection) -> int:
     return min(connection.ended or seen, seen, key=lambda mark: mark.time_ns).time_ns
 
 
+@dataclass(slots=True)
+class _Period:
+    """A time during which there were enough at once.
+
+    Attributes:
+        before: Those that were alive when it began.
+        start: Where it began, in the list of all by their beginnings.
+        peak: Where the most of them were alive.
+        most: How many that was.
+        until_ns: The latest end of one of them.
+    """
+
+    before: list[QuicConnection]
+    start: int
+    peak: int
+    most: int
+    until_ns: int
+
+
 def _crowds(connections: list[QuicConnection]) -> list[list[QuicConnection]]:
     """Return the connections alive when the most of them were, of each time that there were enough."""
-    alive: list[QuicConnection] = []
-    crowds: list[list[QuicConnection]] = []
-    for connection in sorted(connections, key=lambda c: c.first.time_ns):
+    ordered = sorted(connections, key=lambda c: c.first.time_ns)
+    ends = [_end_ns(connection) for connection in ordered]
+    alive: list[tuple[int, int]] = []  # a heap, by their ends
+    periods: list[_Period] = []
+    for index, connection in enumerate(ordered):
         began_ns = connection.first.time_ns
-        alive = [other for other in alive if _end_ns(other) > began_ns]
-        alive.append(connection)
+        while alive and alive[0][0] <= began_ns:
+            heappop(alive)
+        heappush(alive, (ends[index], index))
         if len(alive) < LEAST:
             continue
-        if not crowds or began_ns - max(map(_end_ns, crowds[-1])) >= REST_NS:
-            crowds.append(list(alive))
-        elif len(alive) > len(crowds[-1]):
-            crowds[-1] = list(alive)
-    return crowds
+        if not periods or began_ns - periods[-1].until_ns >= REST_NS:
+            before = [ordered[i] for _, i in alive if i != index]
+            periods.append(_Period(before, index, index, 0, max(end for end, _ in alive)))
+        period = periods[-1]
+        period.until_ns = max(period.until_ns, ends[index])
+        if len(alive) > period.most:
+            period.peak, period.most = index, len(alive)
+    return [_at_peak(ordered, period) for period in periods]
+
+
+def _at_peak(ordered: list[QuicConnection], period: _Period) -> list[QuicConnection]:
+    last = ordered[period.peak]
+    those = [*period.before, *ordered[period.start : period.peak]]
+    those = [c for c in those if _end_ns(c) > last.first.time_ns]
+    return [*sorted(those, key=lambda c: c.first.time_ns), last]
 
 
 def _finding(story: Story, crowd: list[QuicConnection]) -> Finding:

@@ -37,23 +37,23 @@ def check(story: Story) -> Iterator[Finding]:
     if worked is None:
         return
     stale = [attempt for attempt in story.quic if _is_stale(story, attempt)]
+    stuck = {attempt.id for run in runs(story) for attempt in run} if stale else set()
     for attempts in episodes(stale):
-        yield _finding(story, attempts, worked)
+        yield _finding(story, attempts, worked, {attempt.id for attempt in attempts} & stuck)
 
 
 def _is_stale(story: Story, attempt: QuicConnection) -> bool:
     """Whether an attempt is one, outside of a race and not beside requests that went on over TCP."""
     if not is_silent(story, attempt) or any(race.quic is attempt for race in story.races):
         return False
+    if origin_of_attempt(story, attempt) is None:
+        return False
     end_ns = (attempt.last_client or attempt.last).time_ns
     tcp = [*story.tcp, *story.tcp_elsewhere]
-    if any(t.responded_between(attempt.first.time_ns + NS // 5, end_ns) for t in tcp):
-        return False
-    return origin_of_attempt(story, attempt) is not None
+    return not any(t.responded_between(attempt.first.time_ns + NS // 5, end_ns) for t in tcp)
 
 
-def _finding(story: Story, attempts: list[QuicConnection], worked: TcpConnection) -> Finding:
-    stuck = {attempt.id for run in runs(story) for attempt in run if attempt in attempts}
+def _finding(story: Story, attempts: list[QuicConnection], worked: TcpConnection, stuck: set[str]) -> Finding:
     first = attempts[0]
     waits: list[float] = []
     lost: list[float] = []

@@ -90,6 +90,15 @@ def _is_outage(story: Story, run: list[QuicConnection]) -> bool:
     return len(run) >= LEAST or (len(failed) >= LEAST_TOLD and failed == ids)
 
 
+def outage(story: Story) -> str:
+    """Say in a sentence of a verdict that requests got nowhere; empty where none is known to be stuck."""
+    found = max(runs(story), key=len, default=[])
+    if not found:
+        return ""
+    total = seconds(sum(lasted(attempt) for attempt in found))
+    return f" {len(found)} attempts over QUIC in a row, {total} in all, led to nothing while TCP was left unused."
+
+
 def check(story: Story) -> Iterator[Finding]:
     """Fire once for each run."""
     for run in runs(story):

@@ -165,3 +165,13 @@ def test_another_time_is_another_finding() -> None:
     first, second = network.explain().found(RULE)
     assert set(first.connections).isdisjoint(second.connections)
     assert CLIENT in first.summary
+
+
+def test_the_most_at_once_are_counted() -> None:
+    """Not those that were there before or came after the moment at which there were the most."""
+    network = Network()
+    for began, ended in [(0.0, 2.0)] * 5 + [(1.0, 9.0)] * 10 + [(5.0, 9.0)] * 3 + [(10.0, 11.0)] * 4:
+        quic = network.quic(software=JDK)
+        quic.connects(began)
+        quic.request(ended)
+    assert "15 QUIC connections" in network.explain().the(RULE).summary

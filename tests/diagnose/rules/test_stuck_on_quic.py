@@ -42,6 +42,7 @@ def test_an_outage_is_told() -> None:
     assert "-Djdk.httpclient.quic.maxInitialTimeout" in finding.advice
     assert finding.connections == ["quic-1", "quic-2", "quic-3"]
     assert said.summary.exit_status == 1
+    assert "3 attempts over QUIC in a row, 6.00 s in all, led to nothing while TCP was left unused." in said.sentence
     assert said.found("repeated-timeout") == []
 
 
