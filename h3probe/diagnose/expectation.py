@@ -65,10 +65,12 @@ class _Told:
     Attributes:
         versions: Those that carried some for certain.
         open: Whether there may have been others.
+        over_tcp: Whether all were over TCP, so that none was HTTP/3.
     """
 
     versions: frozenset[str]
     open: bool = False
+    over_tcp: bool = False
 
 
 def judge(
@@ -124,7 +126,7 @@ def _of_origin(
         told, sentence = _told(conclusion), conclusion.sentence or NOTHING
         on_wire = not conclusion.story.exchanges
         if told.versions != {expected} or told.open:
-            reason = f"{sentence} {OPEN}" if told.open else sentence
+            reason = f"{sentence} {OPEN}" if told.open and not (told.over_tcp and expected == "HTTP/3") else sentence
             reason = f"{counted} {reason if on_wire else BESIDE}".lstrip()
             return Fulfilment(origin, met=False, versions=versions, reason=reason)
         if on_wire and not complete:
@@ -196,7 +198,7 @@ def _on_the_wire(story: Story) -> _Told:
 
 def _over_tcp(connections: list[TcpConnection]) -> _Told:
     versions = [_version(connection) for connection in connections]
-    return _Told(frozenset(v for v in versions if v is not None), open=None in versions)
+    return _Told(frozenset(v for v in versions if v is not None), open=None in versions, over_tcp=bool(versions))
 
 
 def _may_carry(connection: TcpConnection) -> bool:

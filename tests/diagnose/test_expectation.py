@@ -98,7 +98,10 @@ def test_tcp_is_known_by_what_it_offers(alpn: tuple[str, ...], version: HttpVers
     """With TLS 1.3 the choice is encrypted: only one that has no rival is certain."""
     network = Network()
     network.tcp(alpn=alpn).connects(0.0)
-    assert the(expected(network, version)).met is met
+    judged = the(expected(network, version))
+    assert judged.met is met
+    # Which of the two TCP protocols it was is open; that it was not HTTP/3 is not.
+    assert ("do not tell" in judged.reason) == (not met and version != "HTTP/3" and alpn != ("http/1.1",))
 
 
 @pytest.mark.parametrize(("version", "met"), [("HTTP/2", True), ("HTTP/1.1", False), ("HTTP/3", False)])
