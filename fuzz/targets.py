@@ -7,6 +7,7 @@ whatever the bytes, it raises nothing and ends with a summary; a capture file ma
 from __future__ import annotations
 
 import io
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +18,14 @@ from h3probe.errors import CaptureError, DecodeError
 from h3probe.events import Frame
 from h3probe.show.ndjson import to_json
 from h3probe.wire import altsvc, dns, http1, tls
+from h3probe.wire.http1_stream import Http1Reader
+from h3probe.wire.http2 import PREFACE, Http2Reader
+from h3probe.wire.http3 import Http3Reader
 from h3probe.wire.ja4 import ja4
+from h3probe.wire.keylog import KeyLog
 from h3probe.wire.link import LINK_TYPE_NAMES
 from h3probe.wire.packet import PacketDecoder, TcpSegment, UdpDatagram
-from h3probe.wire.quic import frames, packets, protection, transport_parameters
+from h3probe.wire.quic import frames, packets, protection, stream_frames, transport_parameters
 from h3probe.wire.quic.versions import known
 from h3probe.wire.tls_names import HANDSHAKE
 
@@ -52,6 +57,7 @@ def quic_frames(data: bytes) -> None:
         frames.parse_frames(data)
     with suppress(DecodeError):
         transport_parameters.parse(data)
+    stream_frames.parse_stream_frames(data)
 
 
 def tls_stream(data: bytes) -> None:
@@ -82,6 +88,25 @@ def http1_head(data: bytes) -> None:
     with suppress(DecodeError):
         http1.parse_response_head(data)
     altsvc.parse(data.decode("latin-1").split("\n"))
+
+
+def http_streams(data: bytes) -> None:
+    """What decrypted connections carry: HTTP/1.1, HTTP/2, and HTTP/3 in pieces of streams behind their length."""
+    for from_client in (True, False):
+        with suppress(DecodeError):
+            Http1Reader(from_client=from_client, asked=deque(["GET"])).feed(data)
+        with suppress(DecodeError):
+            Http2Reader(from_client=from_client).feed(data)
+        reader = Http3Reader(from_client=from_client)
+        reader.allow_table(4096)
+        for piece in _split(data):
+            with suppress(DecodeError):
+                reader.feed(piece[0] if piece else 0, piece[1:])
+
+
+def key_log(data: bytes) -> None:
+    """A file of TLS secrets."""
+    KeyLog().add(data)
 
 
 def frame(data: bytes) -> None:
@@ -128,12 +153,24 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "tls": tls_stream,
     "dns": dns_message,
     "http1": http1_head,
+    "http-streams": http_streams,
+    "key-log": key_log,
     "frame": frame,
     "engine": engine,
     "capture": capture,
 }
 
 _HTTP1 = b'CONNECT h3.test:443 HTTP/1.1\r\nHost: h3.test:443\r\nAlt-Svc: h3=":443"; ma=3600\r\n\r\n'
+# A request in HPACK's static table and literals; the same in QPACK, behind SETTINGS and an insertion.
+_HTTP2 = (
+    PREFACE + bytes.fromhex("000006040000000000000100001000" + "000010010500000001" + "828784410b") + b"example.com"
+)
+_HTTP3 = (
+    bytes.fromhex("0009 02 00 04 05 01 50 00 07 10" + "0008 06 02 3f e1 0f c1 01 78")
+    + bytes.fromhex("0015 00 01 12 00 00 d1 d7 c1 50 0b")
+    + b"example.com"
+)
+_KEY_LOG = b"CLIENT_RANDOM %064x %096x\nCLIENT_TRAFFIC_SECRET_0 %064x %064x\n" % (1, 2, 3, 4)
 _DNS = (
     bytes.fromhex("000181800001000100000000")
     + b"\2h3\4test\0\0\x41\0\1"
@@ -156,6 +193,8 @@ def seeds(target: str, name: str = "curl-alt-svc-cache") -> list[bytes]:
         "tls": tcp + [message for payload in tcp for message in _messages(payload)],
         "dns": [_DNS],
         "http1": [_HTTP1, b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"],
+        "http-streams": [_HTTP2, _HTTP3, _HTTP1, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"],
+        "key-log": [_KEY_LOG],
         "frame": [bytes([LINK_TYPES.index(each.link_type)]) + each.data for each in recorded],
         "engine": [b"".join(len(d := each.data[ethernet:]).to_bytes(2) + d for each in recorded)],
         "capture": [path.read_bytes()],

@@ -19,7 +19,7 @@ from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.told import add_told_facts
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.diagnose.words import past_proxy
-from h3probe.events import Dropped, Frame, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
+from h3probe.events import Dropped, Frame, Secrets, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import (
@@ -59,7 +59,8 @@ URI_ONLY = (
     "this is what HTTP_3_URI_ONLY with a proxy looks like: the request fails at once, with "
     "UnsupportedProtocolVersionException."
 )
-SILENT_ALONE = "It asked for nothing: no QUIC packet and no TCP connection for HTTP in its network."
+SILENT_ALONE = "It asked for nothing: no QUIC packet and no TCP connection in its network."
+ASKED_DNS = "It asked for names, {}and for nothing else: no QUIC packet and no TCP connection in its network."
 # By whether the command is Java.
 HINTS = {True: f" With JDK 26 {URI_ONLY}", None: f" If it is a JDK 26 client, {URI_ONLY}", False: ""}
 # How often, in the capture's time, a live run looks for stories that are over.
@@ -154,6 +155,8 @@ class Engine:
                 self.dropped[event.reason] += event.count
             case Unreadable():
                 self.unreadable.append(event.reason)
+            case Secrets():
+                self.tracker.add_secrets(event)
             case ToldExchange() | ToldAltSvc():
                 self.tracker.feed_told(event)
             case _:
@@ -326,6 +329,8 @@ class Engine:
             story.of_command = self.wants_command
             story.vantage = self.vantage
             story.swallows_icmp = self.swallows_icmp
+            if self.alone is not None and all(c.process is None for c in story.connections):
+                story.client = self.alone  # which of its processes it was is not known; that it was one of them is
             story.over = self.client_over
             story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
             story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
@@ -428,7 +433,9 @@ class Engine:
                 sentence = SILENT_BEHIND_PROXY + HINTS[self.is_java] if self.vantage == "wire" else self._unseen("")
                 return [self._silence(None, self.behind_proxy, sentence, 1)]
             if self.alone is not None:
-                return [self._silence(None, self.alone, f"{SILENT_ALONE}{self._conditions()}", 1)]
+                names = self.tracker.names
+                silent = ASKED_DNS.format("" if names.answered else "got no answer, ") if names.asked else SILENT_ALONE
+                return [self._silence(None, self.alone, f"{silent}{self._conditions()}", 1)]
         hidden = [c for c in sent if not self.filters.connection(c)]
         absent = [
             origin

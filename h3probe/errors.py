@@ -36,6 +36,10 @@ class CaptureError(UserError):
     """A file that is no capture, or one that stops being one."""
 
 
+class KeyLogError(UserError):
+    """A file of TLS secrets that cannot be read, or holds none."""
+
+
 class PrivilegeError(UserError):
     """The operating system does not allow it."""
 

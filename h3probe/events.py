@@ -7,7 +7,7 @@ downstream has a clock of its own. Addresses are packed (4 or 16 bytes), as they
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 
@@ -112,6 +112,17 @@ class Unreadable:
     """
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """TLS secrets, in the format of SSLKEYLOGFILE (draft-ietf-tls-keylogfile); they come before the packets.
+
+    Attributes:
+        key_log: Whole lines. In no `repr`: whatever prints events by accident gives nothing away.
+    """
+
+    key_log: bytes = field(repr=False)
 
 
 # What the proxy reports. A `connection` is one that a client made to the proxy (for UDP: one 4-tuple), named by an id
@@ -534,4 +545,4 @@ ProxyEvent = (
     | ProxyDied
 )
 
-Event = Frame | SocketOwner | Dropped | Unreadable | ProxyEvent | Told
+Event = Frame | SocketOwner | Dropped | Unreadable | Secrets | ProxyEvent | Told

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.capture.reader import MAX_KEPT, CaptureEvent, CaptureReader
 from h3probe.errors import CaptureError, DecodeError
-from h3probe.events import Dropped, Frame, Unreadable
+from h3probe.events import Dropped, Frame, Secrets, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +24,8 @@ SIMPLE_PACKET = 3
 INTERFACE_STATISTICS = 5
 ENHANCED_PACKET = 6
 DECRYPTION_SECRETS = 10
+TLS_KEY_LOG = 0x544C534B
+"""The type of secrets that are lines of a TLS key log (section 4.7)."""
 # The rest is skipped: name resolution (4), systemd journal (9), custom (0xbad, 0x40000bad) and whatever is to come.
 
 # Options, named as in the format's description.
@@ -286,10 +288,8 @@ class PcapngReader(CaptureReader):
         kind, size = self._order.head(data, at)
         if size > end - at - 8:
             return (self._unreadable(f"a block of secrets, after packet {self._number}, is shorter than it says"),)
-        if not self._keep(size):
-            return (self._unreadable(f"more than {MAX_KEPT} bytes of secrets and comments; the rest is not used"),)
-        self.secrets.append((kind, data[at + 8 : at + 8 + size]))
-        return ()
+        # Secrets of other protocols (SSH, WireGuard, ...) open nothing that h3probe looks into.
+        return (Secrets(data[at + 8 : at + 8 + size]),) if kind == TLS_KEY_LOG else ()
 
     def _options(self, data: bytes, at: int, end: int) -> Iterator[tuple[int, bytes]]:
         """The options from `at`, up to the first that does not fit or the end of them."""

@@ -17,6 +17,7 @@ from h3probe.capture.pcapng import (
     OPT_COMMENT,
     OPT_END,
     SECTION_HEADER,
+    TLS_KEY_LOG,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ SHB_HARDWARE = 2
 SHB_OS = 3
 SHB_USERAPPL = 4
 ISB_IFRECV = 4
-TLS_KEY_LOG = 0x544C534B
 
 MAX_OPTION = 65535
 """The longest value of an option, in bytes."""

@@ -6,20 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from h3probe.events import Dropped, Frame, Unreadable
+from h3probe.events import Dropped, Frame, Secrets, Unreadable
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from h3probe.capture.window import Window
 
-type CaptureEvent = Frame | Dropped | Unreadable
+type CaptureEvent = Frame | Dropped | Unreadable | Secrets
 
 MAX_BLOCK = 16 * 1024 * 1024
 """The largest record that is believed, bytes; the largest packet of any link type that h3probe reads is 256 KiB."""
 
 MAX_KEPT = 16 * 1024 * 1024
-"""The most bytes of comments and secrets, taken together, that are kept of one capture."""
+"""The most bytes of comments that are kept of one capture."""
 
 MAX_DECLARED = 64
 """The most different link types, and snaplens, that are kept of one capture."""
@@ -39,7 +39,6 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         truncated: Whether it could not be read to its end: it stops in mid-packet, or damage stopped the reading.
         dropped: Packets that the recording program says it lost; None if it does not say.
         comments: (frame number, text), with frame number 0 for a comment on the file or an interface.
-        secrets: (type, content) of each Decryption Secrets Block; type 0x544c534b is a TLS key log.
     """
 
     format: str
@@ -52,7 +51,6 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         self.truncated = False
         self.dropped: int | None = None
         self.comments: list[tuple[int, str]] = []
-        self.secrets: list[tuple[int, bytes]] = []
         self.stream: BinaryIO | None = None
         self._window = window
         self._limit = limit

@@ -113,6 +113,7 @@ def main(args: Sequence[str] | None = None) -> int:
     Returns:
         The exit status. A command ends with `ctx.exit(status)` or returns the status.
     """
+    _open_standard_streams()
     if "_H3PROBE_COMPLETE" in os.environ:  # a shell asks for completions
         cli.main(prog_name="h3probe")
     try:
@@ -130,6 +131,19 @@ def main(args: Sequence[str] | None = None) -> int:
         return _complain(error.format_message(), error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort: nobody is shown a traceback who did not ask
         return _internal(error)
+
+
+def _open_standard_streams() -> None:
+    """Open those that are closed on nothing; the next file or socket would become one of them, and a command's."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def _run(args: list[str]) -> int:

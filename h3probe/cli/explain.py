@@ -13,11 +13,13 @@ from h3probe.cli.options import output_options
 if TYPE_CHECKING:
     from h3probe.capture import CaptureReader
     from h3probe.cli.expect_options import ExpectOptions
+    from h3probe.engine import Engine
     from h3probe.vantage.files import ProxyEvents
 
 EPILOG = """\b
 Examples:
   h3probe explain capture.pcapng
+  h3probe explain --keylog keys.log capture.pcapng
   h3probe explain --json office.pcap.gz home.pcap.zst
   h3probe explain capture.pcapng --client-log java.log
   h3probe explain ci.pcapng --origin example.org --expect h3 --junit h3.xml
@@ -49,6 +51,11 @@ STDIN = "-"
     default="auto",
     help=f"How much of the timeline to print; auto stops after {TIMELINE_LINES} lines.",
 )
+@click.option(
+    "--keylog",
+    metavar="FILE",
+    help="Decrypt with the TLS secrets in FILE, which a client wrote where SSLKEYLOGFILE told it to.",
+)
 @click.pass_context
 def explain(  # noqa: PLR0913 - one parameter per option
     ctx: click.Context,
@@ -60,6 +67,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
     ports: tuple[int, ...],
     logs: tuple[str, ...],
     timeline: str,
+    keylog: str | None,
 ) -> None:
     """Say what capture files show: which HTTP version was used, and why not HTTP/3.
 
@@ -88,6 +96,8 @@ def explain(  # noqa: PLR0913 - one parameter per option
         engine = Engine(", ".join(files), next(iter(formats)) if len(formats) == 1 else None, filters, expects=expected)
         if formats == {"ndjson"}:  # What went past the proxy is in no event of its.
             engine.vantage = "proxy"
+        if keylog is not None:
+            _add_secrets(engine, keylog)
         live = STDIN in files
         output = make_output(as_json=as_json, timeline_limit=limit, live=live)
         for event in merge([*readers, *map(ClientLogFile, logs)]):
@@ -106,3 +116,19 @@ def explain(  # noqa: PLR0913 - one parameter per option
         output.close()
     expect.report(engine)
     ctx.exit(engine.exit_status)
+
+
+def _add_secrets(engine: Engine, path: str) -> None:
+    """Hand a key log to the engine.
+
+    Raises:
+        KeyLogError: It cannot be read, or holds no secrets.
+    """
+    from h3probe.errors import KeyLogError  # noqa: PLC0415
+    from h3probe.vantage.files import read_key_log  # noqa: PLC0415
+
+    for secrets in read_key_log(path):
+        engine.feed(secrets)
+    decrypter = engine.tracker.decrypter
+    if decrypter is None or not len(decrypter.keys):
+        raise KeyLogError(f"{path} holds no TLS secrets: it is not what SSLKEYLOGFILE makes a client write")

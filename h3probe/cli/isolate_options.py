@@ -56,8 +56,11 @@ class IsolateOptions:
         from h3probe.vantage.isolate.spec import IsolateSpec  # noqa: PLC0415 - for whoever isolates
 
         kind, ports = _reject(self.reject_udp)
+        blocked = None if self.block_udp is None else _ports("--block-udp", self.block_udp)
+        if kind is not None and blocked is not None and (not ports or not blocked or ports & blocked):
+            raise click.UsageError("--block-udp and --reject-udp are for different ports: no packet suffers both")
         return IsolateSpec(
-            block_udp=None if self.block_udp is None else _ports("--block-udp", self.block_udp),
+            block_udp=blocked,
             reject_udp=kind,
             reject_ports=ports,
             loss=self.loss or 0.0,
@@ -110,7 +113,7 @@ _OPTIONS = (
                  help="With --isolate: UDP is refused: port unreachable, or administratively prohibited."),
     click.option("--loss", metavar="PERCENT", type=click.FloatRange(0, 100, min_open=True),
                  help="With --isolate: so many packets are lost, each way."),
-    click.option("--mtu", metavar="N", type=click.IntRange(68, 65535), help="With --isolate: the MTU of the way out."),
+    click.option("--mtu", metavar="N", type=click.IntRange(576, 65535), help="With --isolate: the MTU of the way out."),
     click.option("--delay", metavar="MS", type=click.FloatRange(0, 60_000, min_open=True),
                  help="With --isolate: the round trip takes so much longer, where the kernel can."),
     click.option("--rate", metavar="MBIT", type=click.FloatRange(0, 100_000, min_open=True),

@@ -82,7 +82,9 @@ def _partition(connections: list[Connection]) -> tuple[list[list[Connection]], b
     named = [group for pid, group in by_pid.items() if pid is not None]
     unnamed = by_pid.get(None, [])
     if len(named) > 1:
-        return [*named, *([unnamed] if unnamed else [])], bool(unnamed)
+        # Nor may one of these processes' QUIC and another's TCP pass for one client that had both.
+        apart = [[c for c in unnamed if c.transport == transport] for transport in ("quic", "tcp")]
+        return [*named, *filter(None, apart)], bool(unnamed)
     if named:
         return [connections], False  # One process: its QUIC and its TCP need not look alike to be one client's.
     families: dict[str, list[Connection]] = {}
@@ -198,6 +200,8 @@ def tell_stories(
     for host, members in by_host.items():
         for origin, group in _by_origin(members, name_of_address):
             parts, mixed = _partition(group)
+            # Where nobody used the other transport there is nothing of it to be told apart.
+            mixed = mixed and len({connection.transport for connection in group}) > 1
             for part in parts:
                 stories.append(_story(origin, host, part, clock, tunnelled))
                 stories[-1].mixed = mixed

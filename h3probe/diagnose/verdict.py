@@ -143,7 +143,8 @@ def _seen(story: Story, over: str) -> str:
         return f"{first} for the one request{over}{answered}, {where}{without}."
     if set(later) == {first}:
         answered = " that were answered" if without else ""
-        return f"{first} for all {len(later) + 1} requests{over}{answered}, {where}{without}."
+        both = "both" if len(later) == 1 else f"all {len(later) + 1}"
+        return f"{first} for {both} requests{over}{answered}, {where}{without}."
     rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
     return f"{first} for the first request{over}, then {rest}, {where}{without}."
 

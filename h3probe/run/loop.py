@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from h3probe.events import ProxyDied
+from h3probe.events import ProxyDied, Unreadable
 from h3probe.run.end import End, Ended, Plan
 from h3probe.run.session import TICK_S, Session
 from h3probe.vantage.process_helper import ProcessesHelper
@@ -101,4 +101,6 @@ class Loop:
     def _look_after(self, isolation: Isolation) -> None:
         said = isolation.poll()
         if said is not None:
-            self.session.output.note(f"the way out of the command's network has ended: {said or 'it said nothing'}")
+            why = f"the way out of the command's network has ended: {said or 'it said nothing'}"
+            self.session.output.note(why)
+            self.session.events([Unreadable(why)])

@@ -42,6 +42,9 @@ class Stop:
     def __enter__(self) -> Self:
         for number in SIGNALS:
             self._old[number] = signal.signal(number, self._handle)
+        if self._on_signal is not None and hasattr(signal, "SIGQUIT"):
+            # A terminal's Ctrl-\ reaches the command too, and asks a JVM for its threads. No SIG_IGN: it is inherited.
+            self._old[signal.SIGQUIT] = signal.signal(signal.SIGQUIT, lambda *_: None)
         return self
 
     def __exit__(

@@ -42,16 +42,23 @@ class Names:
 
     Args:
         limit: The most addresses, and the most names, remembered.
+
+    Attributes:
+        asked: Questions seen.
+        answered: Answers seen.
     """
 
     def __init__(self, limit: int = 20_000) -> None:
+        self.asked = self.answered = 0
         self._by_address: BoundedTable[bytes, set[str]] = BoundedTable(limit)
         self._bindings: BoundedTable[str, DnsSighting] = BoundedTable(limit)
 
     def feed(self, datagram: UdpDatagram) -> list[DnsSighting]:
         """Take a datagram from or to a DNS port; return the service bindings in it."""
         if datagram.source.port not in DNS_PORTS:
+            self.asked += 1
             return []
+        self.answered += 1
         try:
             message = parse_message(datagram.payload)
         except DecodeError:

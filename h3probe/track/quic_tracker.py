@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from h3probe.errors import DecodeError
 from h3probe.text import clean, seconds
@@ -36,6 +36,16 @@ if TYPE_CHECKING:
     from h3probe.wire.packet import IcmpError, UdpDatagram
     from h3probe.wire.quic.frames import ConnectionClose
 
+
+class OnPacket(Protocol):
+    """Takes a packet, once the connection has."""
+
+    def __call__(
+        self, connection: QuicConnection, packet: LongPacket | ShortPacket, mark: Mark, *, from_client: bool
+    ) -> None:
+        """Take it."""
+
+
 # Connections that share one pair of ports: a client's later attempts from the same socket.
 CONNECTIONS_PER_FLOW = 32
 # Hellos that are put together at the same time: what bounds the bytes held, whatever they are.
@@ -58,6 +68,10 @@ class QuicTracker:
         limit: The most flows held; the least recently used leaves first.
         on_open: Called with each new connection.
         on_evict: Called with each connection that had to leave.
+
+    Attributes:
+        on_packet: Called with each packet of a connection, its mark, and whether it is the client's.
+        unreadable: Datagrams that hold no packet.
     """
 
     def __init__(
@@ -83,6 +97,7 @@ class QuicTracker:
         # Packets seen in each direction on ports that may carry QUIC from before the capture.
         self._short_only: BoundedTable[tuple[Endpoint, Endpoint], list[int]] = BoundedTable(HANDSHAKES_LIMIT)
         self.unreadable = 0
+        self.on_packet: OnPacket | None = None
 
     @property
     def evicted(self) -> int:
@@ -240,6 +255,8 @@ class QuicTracker:
             elif self._long(connection, packet, mark, from_client=from_client) and not hello_part:
                 hello_part = True
                 self._hello_sent(connection, mark)
+            if self.on_packet is not None:
+                self.on_packet(connection, packet, mark, from_client=from_client)
 
     def _open(self, flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket, mark: Mark) -> QuicConnection | None:
         """Make a connection for a packet that fits none."""

@@ -21,7 +21,8 @@ from h3probe.track.told import ToldFacts, ToldTracker
 from h3probe.wire.packet import IcmpError, PacketDecoder, TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:
-    from h3probe.events import Frame, ProxyEvent, SocketOwner, Told
+    from h3probe.events import Frame, ProxyEvent, Secrets, SocketOwner, Told
+    from h3probe.track.decrypted import Decrypter
     from h3probe.track.names import DnsSighting
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
 
@@ -56,6 +57,7 @@ class Progress:
         exchanges: Requests and responses that the proxy saw.
         alt_svc: Alt-Svc lines that it saw.
         told: What the client's log, or decrypted traffic, told of; None where that is nothing.
+        decrypted: What decrypted traffic tells of.
     """
 
     opened: list[Connection] = field(default_factory=list)
@@ -65,6 +67,7 @@ class Progress:
     exchanges: list[ExchangeSighting] = field(default_factory=list)
     alt_svc: list[AltSvcSighting] = field(default_factory=list)
     told: ToldFacts | None = None
+    decrypted: list[Told] = field(default_factory=list)
 
 
 class Tracker:
@@ -78,6 +81,7 @@ class Tracker:
         hosts: Which addresses are one host's.
         proxy: What the proxy reports.
         told: What the client's log, or decrypted traffic, tells of.
+        decrypter: Reads what is encrypted; None as long as there are no secrets.
         packets: Frames taken.
         fact: What the latest frame was.
     """
@@ -88,6 +92,7 @@ class Tracker:
         self.decoder = PacketDecoder()
         self.names = Names()
         self.hosts = Hosts()
+        self.decrypter: Decrypter | None = None
         self.packets = 0
         self._receivers: set[bytes] = set()
         self._transports: set[str] = set()
@@ -134,6 +139,8 @@ class Tracker:
             self._heard(fact.destination.host)
             self.hosts.see(fact.station, fact.source.host)
             self.tcp.feed(fact)
+            if self.decrypter is not None:
+                self._decrypt(self.decrypter, fact)
         elif isinstance(fact, IcmpError):
             self._heard(fact.recipient)
             self._icmp(fact)
@@ -150,6 +157,15 @@ class Tracker:
     def feed_told(self, event: Told) -> None:
         """Take what the client's log, or decrypted traffic, tells; its time is not the capture's."""
         self.told.feed(event)
+
+    def add_secrets(self, secrets: Secrets) -> None:
+        """Take TLS secrets; what comes after them is decrypted where they fit."""
+        if self.decrypter is None:
+            from h3probe.track.decrypted import Decrypter  # noqa: PLC0415 - who has no secrets needs no ciphers
+
+            self.decrypter = Decrypter()
+            self.quic.on_packet = self.decrypter.packet
+        self.decrypter.add(secrets)
 
     def attribute(self, owner: SocketOwner) -> None:
         """Take note of the process that owns a client's socket."""
@@ -169,12 +185,14 @@ class Tracker:
 
     def finish(self) -> None:
         """Settle everything."""
-        self.told.finish()
         for connection in list(self._alive.values()):
             self._settle(connection)
+        self._hear_decrypted()
+        self.told.finish()
 
     def take(self) -> Progress:
         """Return what has come since the last call."""
+        self._hear_decrypted()
         progress, self._progress = self._progress, Progress()
         progress.exchanges, progress.alt_svc = self.proxy.take()
         self.told.advance(self.clock.now_ns)
@@ -193,6 +211,17 @@ class Tracker:
     def _heard(self, host: bytes) -> None:
         if len(self._receivers) < RECEIVERS_LIMIT:
             self._receivers.add(host)
+
+    def _decrypt(self, decrypter: Decrypter, segment: TcpSegment) -> None:
+        connection = self.tcp.find(segment.source, segment.destination)
+        if connection is not None:
+            decrypter.segment(connection, segment)
+
+    def _hear_decrypted(self) -> None:
+        if self.decrypter is not None:
+            for event in self.decrypter.take():
+                self._progress.decrypted.append(event)
+                self.told.feed(event)
 
     def _udp(self, datagram: UdpDatagram) -> None:
         if datagram.source.port in DNS_PORTS or datagram.destination.port in DNS_PORTS:
@@ -221,5 +250,7 @@ class Tracker:
     def _settle(self, connection: Connection) -> None:
         if self._alive.pop(connection.id, None) is not None:
             connection.settled = True
+            if self.decrypter is not None:
+                self.decrypter.settle(connection)
             connection.release()
             self._progress.settled.append(connection)

@@ -12,7 +12,7 @@ import struct
 from typing import Final
 
 WINDOW_NS: Final = 100_000_000
-PACKETS: Final = 256
+PACKETS: Final = 128
 """Packets of both directions in a window that make a flow bulk: by then its handshake is over."""
 BYTES: Final = 2 << 20
 """Likewise, where single packets are aggregates of many."""

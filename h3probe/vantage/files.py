@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from h3probe.capture import CaptureReader, read_capture
-from h3probe.errors import CaptureError, DecodeError
-from h3probe.events import Event, Frame, Unreadable
+from h3probe.errors import CaptureError, DecodeError, KeyLogError
+from h3probe.events import Event, Frame, Secrets, Unreadable
 from h3probe.vantage.proxy_events import LONGEST_LINE, parse_event
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 """The name that stands for standard input."""
+KEY_LOG_CHUNK = 1 << 20
+"""Bytes of a key log that are read at once; a browser's may have grown for years."""
 
 
 def open_capture(path: str | Path) -> CaptureReader:
@@ -127,6 +129,26 @@ class ProxyEvents(Iterator[Event]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._stream.close()
+
+
+def read_key_log(path: str | Path) -> Iterator[Secrets]:
+    """Read the file that SSLKEYLOGFILE named, some lines at a time.
+
+    Raises:
+        KeyLogError: It cannot be opened or read.
+    """
+    try:
+        with Path(path).open("rb") as stream:
+            rest = b""
+            while chunk := stream.read(KEY_LOG_CHUNK):
+                lines, end, rest = (rest + chunk).rpartition(b"\n")
+                yield Secrets(lines + end)
+                rest = rest[:KEY_LOG_CHUNK]  # A line that long is none.
+            yield Secrets(rest)
+    except OSError as error:
+        raise KeyLogError(f"the key log {path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL in the name
+        raise KeyLogError(f"the key log {str(path)!r} cannot be read: {error}") from error
 
 
 def open_source(path: str) -> CaptureReader | ProxyEvents:

@@ -14,35 +14,54 @@ class Reassembler:
     blocks' overhead, however the stream was cut.
 
     Args:
-        limit: The offset past which nothing is stored.
+        limit: The offset past which nothing is stored; it moves on with what is taken away.
 
     Attributes:
         conflict: Whether an overlap brought other bytes than were there; the first ones are kept.
         overflow: Whether something past `limit` was left out.
     """
 
-    __slots__ = ("_blocks", "_contiguous", "_limit", "_prefix", "conflict", "overflow")
+    __slots__ = ("_blocks", "_contiguous", "_limit", "_prefix", "_taken", "conflict", "overflow")
 
     def __init__(self, limit: int = 131072) -> None:
         self.conflict = False
         self.overflow = False
         self._limit = limit
         self._prefix = bytearray()
+        self._taken = 0
         self._contiguous: bytes | None = b""
         self._blocks: dict[int, tuple[bytearray, bytearray]] = {}
 
     @property
     def contiguous(self) -> bytes:
-        """The stream from 0 to its first gap."""
+        """The stream from 0, or from what was taken last, to its first gap."""
         if self._contiguous is None:
             self._contiguous = bytes(self._prefix)
         return self._contiguous
 
     @property
+    def held(self) -> int:
+        """Bytes of memory that what is not yet taken needs, about."""
+        return len(self._prefix) + 2 * BLOCK * len(self._blocks)
+
+    @property
+    def taken(self) -> int:
+        """How many bytes were taken."""
+        return self._taken
+
+    def take(self) -> bytes:
+        """Return the contiguous bytes that have not been taken yet, and forget them."""
+        taken = bytes(self._prefix)
+        self._taken += len(taken)
+        self._prefix.clear()
+        self._contiguous = None
+        return taken
+
+    @property
     def gaps(self) -> tuple[tuple[int, int], ...]:
         """What is missing below the highest byte seen, as (start, end) with the end excluded."""
         found: list[tuple[int, int]] = []
-        position = len(self._prefix)
+        position = self._taken + len(self._prefix)
         for index in sorted(self._blocks):
             seen = self._blocks[index][1]
             base = index * BLOCK
@@ -59,18 +78,20 @@ class Reassembler:
         """Add a piece; returns True when the contiguous prefix grew.
 
         Args:
-            offset: Where the piece begins; what lies before 0 is ignored.
+            offset: Where the piece begins; what lies before 0, or was taken already, is ignored.
             data: The piece, which may be empty.
         """
-        if offset < 0:
-            data, offset = data[-offset:], 0
-        if data and offset + len(data) > self._limit:
+        if offset < self._taken:
+            data, offset = data[self._taken - offset :], self._taken
+        limit = self._taken + self._limit
+        if data and offset + len(data) > limit:
             self.overflow = True
-            data = data[: max(self._limit - offset, 0)]
-        known = len(self._prefix)
+            data = data[: max(limit - offset, 0)]
+        known = self._taken + len(self._prefix)
         if offset < known:
             already = data[: known - offset]
-            if already != self._prefix[offset : offset + len(already)]:
+            start = offset - self._taken
+            if already != self._prefix[start : start + len(already)]:
                 self.conflict = True
             data, offset = data[len(already) :], known
         if not data:
@@ -80,7 +101,7 @@ class Reassembler:
         else:
             self._store(offset, data)
             self._drain()
-        if len(self._prefix) == known:
+        if self._taken + len(self._prefix) == known:
             return False
         self._contiguous = None
         return True
@@ -113,13 +134,15 @@ class Reassembler:
     def _drain(self) -> None:
         """Move what has become contiguous from the blocks to the prefix."""
         while True:
-            index, start = divmod(len(self._prefix), BLOCK)
+            index, start = divmod(self._taken + len(self._prefix), BLOCK)
             if index not in self._blocks:
                 return
             kept, seen = self._blocks[index]
             end = seen.find(0, start)
             if end != -1:
                 self._prefix += kept[start:end]
+                if seen.find(1, end) == -1:
+                    del self._blocks[index]
                 return
             self._prefix += kept[start:]
             del self._blocks[index]

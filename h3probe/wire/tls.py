@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Alert",
     "ClientHello",
+    "EncryptedExtensions",
     "Record",
     "ServerHello",
     "alert_name",
@@ -27,6 +28,7 @@ __all__ = [
     "looks_like_client_hello",
     "parse_alert",
     "parse_client_hello",
+    "parse_encrypted_extensions",
     "parse_server_hello",
     "records",
 ]
@@ -142,6 +144,19 @@ class ServerHello:
     key_share_group: int | None
     is_retry: bool
     extensions: Extensions
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptedExtensions:
+    """What a server says once nobody else can read it (RFC 8446, 4.3.1).
+
+    Attributes:
+        alpn: The protocol chosen; None where none was.
+        early_data: Whether it takes the client's 0-RTT data.
+    """
+
+    alpn: str | None
+    early_data: bool
 
 
 def looks_like_client_hello(data: bytes) -> bool:
@@ -293,6 +308,20 @@ def parse_server_hello(body: bytes) -> ServerHello:
         is_retry=random == HELLO_RETRY_REQUEST,
         extensions=extensions,
     )
+
+
+def parse_encrypted_extensions(body: bytes) -> EncryptedExtensions:
+    """Decode EncryptedExtensions.
+
+    Args:
+        body: The message without its 4-byte header.
+
+    Raises:
+        DecodeError: The message's own frame is broken or cut.
+    """
+    fields = dict(reversed(_extensions(Reader(body))))
+    alpn = _field(fields, tls_names.ALPN, _alpn, ())
+    return EncryptedExtensions(_text(alpn[0]) if alpn else None, tls_names.EARLY_DATA in fields)
 
 
 def _extensions(reader: Reader) -> Extensions:

@@ -26,8 +26,8 @@ def test_every_magic_is_found(offset: int, magic: bytes, name: str) -> None:
         (b'[{"_index": "x", "_source": {"layers"', "JSON from tshark"),
         (b"{}", "JSON"),
         (b"[1]", "JSON"),
-        (b"# NSS\nCLIENT_HANDSHAKE_TRAFFIC_SECRET 00 11\n", "a TLS key log"),
-        (b"CLIENT_RANDOM 00 11\n", "a TLS key log"),
+        (b"# NSS\nCLIENT_HANDSHAKE_TRAFFIC_SECRET 00 11\n", "a TLS key log (`--keylog FILE` takes it)"),
+        (b"CLIENT_RANDOM 00 11\n", "a TLS key log (`--keylog FILE` takes it)"),
         (b"3860:7:version;2:20#4:mode;12:transparent;", "a mitmproxy flow file"),
         (
             b"12:00:00.0 IP 10.0.0.1.443 > 10.0.0.2.55: Flags",

@@ -6,9 +6,8 @@ import struct
 import pytest
 
 from h3probe.capture import read_capture
-from h3probe.capture.reader import MAX_KEPT
 from h3probe.errors import CaptureError
-from h3probe.events import Dropped, Frame, Unreadable
+from h3probe.events import Dropped, Frame, Secrets, Unreadable
 from tests.capture.build import Blocks, Trickle, frames
 
 LITTLE, BIG = Blocks("<"), Blocks(">")
@@ -172,24 +171,26 @@ def test_no_drops_are_not_the_same_as_not_known() -> None:
         assert reader.dropped == dropped
 
 
-def test_secrets_are_kept() -> None:
-    """A Decryption Secrets Block gives its type and its bytes without the padding."""
+def test_secrets_are_events() -> None:
+    """A Decryption Secrets Block with a TLS key log is an event of its own, before the packets behind it."""
     b = BIG
-    data = b.section() + b.block(10, b.pack("II", 0x544C534B, 5) + b"keys\n")
-    reader = read_capture(io.BytesIO(data))
-    assert frames(reader) == []
-    assert reader.secrets == [(0x544C534B, b"keys\n")]
+    block = b.block(10, b.pack("II", 0x544C534B, 5) + b"keys\n")
+    events = list(read_capture(io.BytesIO(b.section() + b.interface() + block + b.packet(b"packet"))))
+    assert events[0] == Secrets(b"keys\n")
+    assert isinstance(events[1], Frame)
+    assert "keys" not in repr(events[0])
 
 
-def test_secrets_and_comments_are_bounded() -> None:
-    """A file of nothing but secrets or empty comments fills no memory."""
+def test_other_secrets_are_passed_over() -> None:
+    """Secrets of another protocol (SSH, WireGuard) are none of h3probe's business."""
     b = LITTLE
-    secret = b.block(10, b.pack("II", 1, 1 << 20) + bytes(1 << 20))
-    reader = read_capture(io.BytesIO(b.section() + secret * 20))
-    events = list(reader)
-    assert sum(len(data) for _, data in reader.secrets) <= MAX_KEPT
-    assert len(events) + len(reader.secrets) == 20
-    assert all(isinstance(event, Unreadable) for event in events)
+    block = b.block(10, b.pack("II", 0x5353484B, 5) + b"keys\n")
+    assert list(read_capture(io.BytesIO(b.section() + block))) == []
+
+
+def test_comments_are_bounded() -> None:
+    """A file of nothing but empty comments fills no memory."""
+    b = LITTLE
     reader = read_capture(io.BytesIO(b.section() + b.interface(*[(1, b"")] * 200_000)))
     assert frames(reader) == []
     assert len(reader.comments) < 200_000

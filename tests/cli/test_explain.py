@@ -189,3 +189,24 @@ def test_what_is_no_log_of_a_client(capsys: pytest.CaptureFixture[str]) -> None:
     """It is wrong usage, and said in one line."""
     assert main(["explain", str(GOOD), "--client-log", str(GOOD)]) == 2
     assert "is no log of the JDK's HttpClient" in capsys.readouterr().err
+
+
+def test_a_key_log_that_holds_no_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that is no key log is refused in one line, with status 2, before anything is explained."""
+    assert main(["explain", "--keylog", str(GOOD), str(GOOD)]) == 2
+    assert "holds no TLS secrets" in capsys.readouterr().err
+    assert main(["explain", "--keylog", "/does/not/exist", str(GOOD)]) == 2
+    captured = capsys.readouterr()
+    assert "cannot be read" in captured.err
+    assert not captured.out
+
+
+def test_a_key_log_is_never_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a key log the answer has the same packets, and not one secret, cookie or credential in it."""
+    folder = Path(__file__).parents[1] / "data" / "decrypted"
+    keys = (folder / "curl-h3.keys").read_text()
+    status, lines = records(capsys, "--keylog", folder / "curl-h3.keys", folder / "curl-h3.pcap")
+    assert (status, lines[-1]["packets"]) == (0, 18)
+    text = json.dumps(lines)
+    assert not any(secret in text for line in keys.splitlines() for secret in line.split()[2:])
+    assert "token=secret" not in text

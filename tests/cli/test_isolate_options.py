@@ -59,6 +59,7 @@ def test_each_option(given: dict[str, object], expected: IsolateSpec) -> None:
         (["--isolate", "--proxy", "8899", "--", "true"], "--isolate and a proxy exclude each other"),
         (["--isolate", "--block-udp", "http", "--", "true"], "'http' is no port"),
         (["--isolate", "--reject-udp", "rst:443", "--", "true"], "[port|admin][:PORTS]"),
+        (["--isolate", "--block-udp", "--reject-udp", "admin:443", "--", "true"], "different ports"),
         (["--isolate", "--loss", "101", "--", "true"], "--loss"),
         (["--isolate", "--mtu", "12", "--", "true"], "--mtu"),
     ],

@@ -134,6 +134,13 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_error(closed: str) -> None:
+    """They are opened on nothing, so that no file or socket takes their place."""
+    script = f'exec "$0" -P -m h3probe rule {closed}'
+    assert subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, check=False).returncode == 0
+
+
 def test_python_m_runs_the_same_program() -> None:
     """`python -m h3probe` passes arguments and the exit status on."""
     done = subprocess.run([*PROGRAM, "no-such"], capture_output=True, text=True, check=False)

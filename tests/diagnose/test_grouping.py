@@ -188,6 +188,39 @@ def test_one_process_is_one_client_whatever_its_fingerprints() -> None:
     assert story.client == "app[7]"
 
 
+def test_what_nobody_owns_beside_two_processes_is_no_client_with_both_transports() -> None:
+    """One process's QUIC and another's TCP do not become one client's attempts, and each says what it cannot know."""
+    network = Network()
+    one, two, quic, tcp = network.tcp(), network.tcp(), network.quic(), network.tcp()
+    one.connects(0.0)
+    two.connects(0.1)
+    quic.connects(0.2)
+    tcp.connects(0.3)
+    network.owns(0.05, one, 7, "curl")
+    network.owns(0.15, two, 8, "curl")
+    explained = network.explain()
+    assert [(s.client, len(s.quic), len(s.tcp)) for s in explained.stories] == [
+        ("curl[7]", 0, 1),
+        ("curl[8]", 0, 1),
+        (CLIENT, 1, 0),
+        (CLIENT, 0, 1),
+    ]
+    assert all(story.mixed for story in explained.stories)
+
+
+def test_where_nobody_sent_quic_nothing_is_to_be_told_apart() -> None:
+    """A connection whose owner is not known leaves no doubt about QUIC when there is none."""
+    network = Network()
+    connections = [network.tcp() for _ in range(3)]
+    for at, connection in enumerate(connections):
+        connection.connects(at / 10)
+    network.owns(0.05, connections[0], 7, "curl")
+    network.owns(0.15, connections[1], 8, "curl")
+    explained = network.explain()
+    assert len(explained.stories) == 3
+    assert not any(story.mixed for story in explained.stories)
+
+
 def test_fingerprints_tell_clients_apart() -> None:
     """Without processes, software that is known to differ is two clients; the unknown stand apart."""
     network = Network()

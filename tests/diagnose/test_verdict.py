@@ -553,7 +553,7 @@ def test_without_packets_nothing_is_said_of_quic() -> None:
     ("count", "sentence"),
     [
         (1, "HTTP/2 for the one request over TCP, seen at the proxy."),
-        (2, "HTTP/2 for all 2 requests over TCP, seen at the proxy."),
+        (2, "HTTP/2 for both requests over TCP, seen at the proxy."),
     ],
 )
 def test_quic_past_a_transparent_proxy(count: int, sentence: str) -> None:

@@ -10,6 +10,9 @@ import pytest
 from fuzz import targets
 from fuzz.targets import TARGETS, seeds
 from h3probe.wire import dns
+from h3probe.wire.http2 import Http2Reader
+from h3probe.wire.http3 import Http3Reader, TableCapacity
+from h3probe.wire.http_fields import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +69,11 @@ def test_seeds_reach_past_the_first_check() -> None:
     assert (binding.name, binding.alpn) == ("h3.test", ("h3",))
     assert any(seed[0] & 0xF0 == 0xC0 for seed in seeds("quic"))
     assert any(seed[:2] == b"\x03\x03" for seed in seeds("tls"))
+    http2, http3, *_ = seeds("http-streams")
+    assert isinstance(Http2Reader(from_client=True).feed(http2)[-1], Request)
+    reader = Http3Reader(from_client=True)
+    facts = [fact for piece in targets._split(http3) for fact in reader.feed(piece[0], piece[1:])]
+    assert facts == [TableCapacity(4096), Request(0, "GET", "https", "example.com", "/")]
 
 
 def test_the_engine_seed_splits_into_packets() -> None:

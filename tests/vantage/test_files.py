@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from h3probe.capture import read_capture
-from h3probe.errors import CaptureError
+from h3probe.errors import CaptureError, KeyLogError
 from h3probe.events import Frame, Unreadable
-from h3probe.vantage.files import merge, open_capture
+from h3probe.vantage.files import KEY_LOG_CHUNK, merge, open_capture, read_key_log
 from tests.capture.build import Blocks, pcap, record
 
 if TYPE_CHECKING:
@@ -120,3 +120,22 @@ def test_one_capture_alone_is_passed_through() -> None:
     assert next(merged) == Frame(1, 0, 1, b"1", 1)
     assert next(reader) == Frame(2, 0, 1, b"2", 1)
     assert list(merge([])) == []
+
+
+def test_a_key_log_comes_in_whole_lines(tmp_path: Path) -> None:
+    """A key log of any size is read some lines at a time, each of them whole, the last one without its end too."""
+    path = tmp_path / "keys.log"
+    lines = [b"CLIENT_RANDOM %064x %096x" % (number, number) for number in range(10_000)]
+    path.write_bytes(b"\n".join(lines))
+    events = list(read_key_log(path))
+    assert len(events) > 1
+    assert [line for event in events for line in event.key_log.splitlines()] == lines
+    path.write_bytes(bytes(3 * KEY_LOG_CHUNK) + b"\nlast")
+    assert max(len(event.key_log) for event in read_key_log(path)) <= 2 * KEY_LOG_CHUNK
+
+
+def test_a_key_log_that_cannot_be_read(tmp_path: Path) -> None:
+    """What is wrong is said in one line."""
+    for name in (tmp_path, tmp_path / "nothing", "with\0nul"):
+        with pytest.raises(KeyLogError, match=r"the key log .* cannot be read"):
+            list(read_key_log(name))

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from h3probe.wire.reassembly import BLOCK, Reassembler
+
+if TYPE_CHECKING:
+    from random import Random
 
 STREAM = b"".join(hashlib.sha256(bytes((n,))).digest() for n in range(3 * BLOCK // 32))
 
@@ -131,3 +135,25 @@ def test_agrees_with_a_byte_by_byte_model(pieces: list[tuple[int, bytes, bool]])
 
 def _prefix_length(model: dict[int, int]) -> int:
     return next(position for position in range(len(model) + 1) if position not in model)
+
+
+@given(st.binary(min_size=1, max_size=3000), st.randoms(), st.integers(1, 900))
+def test_what_is_taken_is_forgotten(stream: bytes, random: Random, size: int) -> None:
+    """However pieces come, and come again, what is taken makes up the stream, and the window moves on with it."""
+    pieces = [(at, stream[at : at + size]) for at in range(0, len(stream), size)]
+    mixed = pieces + random.sample(pieces, len(pieces) // 2)
+    random.shuffle(mixed)
+    reassembler = Reassembler(limit=len(stream) + 9)
+    taken = b""
+    for offset, piece in mixed:
+        if reassembler.add(offset, piece):
+            taken += reassembler.take()
+        assert reassembler.taken == len(taken)
+    assert taken == stream
+    assert reassembler.held == 0
+    assert reassembler.gaps == ()
+    assert not reassembler.conflict
+    assert not reassembler.add(len(stream) + 1, b"x")
+    assert reassembler.gaps == ((len(stream), len(stream) + 1),)
+    reassembler.add(2 * len(stream) + 9, b"past the window")
+    assert reassembler.overflow

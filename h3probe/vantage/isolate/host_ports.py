@@ -15,6 +15,7 @@ Ports = dict[str, frozenset[int]]
 
 _LISTEN: Final = {"tcp": "0A", "udp": "07"}  # TCP_LISTEN, TCP_CLOSE: a datagram socket without a peer
 _ANY: Final = {"4": "0" * 8, "6": "0" * 32}
+_LOOPBACK: Final = "0100007F"  # 127.0.0.1, in the byte order of x86 and ARM; no other is what an uplink connects to
 _MAPPED_LOOPBACK: Final = "0000000000000000FFFF00000100007F"
 
 
@@ -46,7 +47,7 @@ def ports_of(lines: Iterable[str], kind: str, version: str) -> dict[str, set[int
         if not number or (kind == "udp" and not fields[2].endswith(":0000")):
             continue
         if version == "4":
-            if address == _ANY["4"] or address.endswith("7F"):  # 127.0.0.0/8, in the byte order of x86 and ARM
+            if address in {_ANY["4"], _LOOPBACK}:
                 ports["4"].add(number)
         elif address == _ANY["6"]:
             ports["4"].add(number)

@@ -70,6 +70,7 @@ _IGNORED = (
 def main() -> None:
     """Run as `python -I -S -c … DESCRIPTOR`; the process that is started becomes the parent of process 1."""
     control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)  # no program that is started here is to hold it, or to speak in its stead
     plan = json.loads(control.recv(_MAX_MESSAGE))
     ignored = [number for number in _IGNORED if signal.getsignal(number) == signal.SIG_IGN]
     for number in _IGNORED:  # the terminal's are for the command
@@ -265,6 +266,8 @@ class Init:
         message, descriptors, _, _ = socket.recv_fds(self._control, _MAX_MESSAGE, 4)
         if not message:
             return False
+        for descriptor in descriptors:  # `recv_fds` takes no notice of its flags
+            os.set_inheritable(descriptor, False)
         order = json.loads(message)
         if "run" in order:  # an environment may be larger than a message: it is in a file
             source, *streams = descriptors

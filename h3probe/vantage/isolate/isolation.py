@@ -34,7 +34,7 @@ _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from h3probe.vantage.i
 
 _READY_PATIENCE_S = 15.0
 _GRACE_S = 2.0
-_PORTS_INTERVAL_S = 2.0
+PORTS_INTERVAL_S = 2.0
 _MAX_MESSAGE = 1 << 16
 _CREDENTIALS = struct.Struct("@3i")  # pid, uid, gid
 
@@ -106,6 +106,11 @@ class Isolation:
         if "failed" in message:
             raise explain(message["failed"], message["errno"], message["said"], root=os.geteuid() == 0)
         return message
+
+    def only_at_ipv6_loopback(self) -> list[int]:
+        """The host's ports that no IPv4 connection to its loopback reaches."""
+        ports = self._ports
+        return sorted((ports["tcp6"] - ports["tcp4"]) | (ports["udp6"] - ports["udp4"]))
 
     def fileno(self) -> int:
         """Readable when `poll` or a command's `poll` may have news."""
@@ -186,7 +191,7 @@ class Isolation:
         """
         self.receive_waiting()
         now = time.monotonic()
-        if now - self._looked >= _PORTS_INTERVAL_S and not self._over:
+        if now - self._looked >= PORTS_INTERVAL_S and not self._over:
             self._looked = now
             ports = listening()
             changes = scripts.port_changes(self._ports, ports)
@@ -292,4 +297,9 @@ def _notes(asked: IsolateSpec, found: IsolateSpec, isolation: Isolation) -> list
         )
     if asked.ipv6 and not isolation.ipv6 and asked.mtu is not None and asked.mtu < IPV6_MINIMUM_MTU:
         notes.append(f"with an MTU below {IPV6_MINIMUM_MTU} there is no IPv6")
+    elif asked.ipv6 and not isolation.ipv6 and (only6 := isolation.only_at_ipv6_loopback()):
+        # A server there is running, and would look like one that is not.
+        notes.append(
+            f"no IPv6 inside: what listens on ::1 alone (port {', '.join(map(str, only6[:4]))}) is out of reach"
+        )
     return notes

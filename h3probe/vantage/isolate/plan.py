@@ -99,7 +99,8 @@ def make_plan(spec: IsolateSpec, *, intercept: bool) -> Plan:
 def client_settings(ports: Ports, *, ipv6: bool) -> list[tuple[str, str]]:
     """Give the sysctls of C, before it has an interface."""
     settings = [("/proc/sys/net/ipv4/conf/all/route_localnet", "1"), reserved(ports)]
-    settings.append(_NO_PROBING if ipv6 else ("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"))
+    # Without a way out for it ::1 goes too: it could not be the host's, and would refuse what the host serves.
+    settings.append(_NO_PROBING if ipv6 else ("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1"))
     return settings
 
 

@@ -11,6 +11,9 @@ from h3probe.vantage.isolate.kernel import Failed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_NUMBER_AFTER = "\0errno "
+"""Between a step of the preparation that failed and its errno, where a program's words are expected."""
+
 
 def fork(run: Callable[[], None]) -> int:
     """Do something in a process of its own, which ends with it; its number."""
@@ -52,7 +55,11 @@ def start(argv: list[str], script: str, prepare: Callable[[], None] | None = Non
 
     def connect() -> None:
         if prepare is not None:
-            prepare()
+            try:
+                prepare()
+            except Failed as failure:
+                os.write(said, f"{failure.step}{_NUMBER_AFTER}{failure.number}".encode())
+                raise
         os.dup2(source, 0)
         os.dup2(said, 1)
         os.dup2(said, 2)
@@ -69,7 +76,8 @@ def finish(step: str, started: tuple[int, int]) -> None:
     text = contents(said)
     os.close(said)
     if status:
-        raise Failed(step, 0, text)
+        prepared, mark, number = text.partition(_NUMBER_AFTER)
+        raise Failed(prepared, int(number)) if mark else Failed(step, 0, text)
 
 
 def contents(descriptor: int, size: int = 4096) -> str:

@@ -16,7 +16,8 @@ from h3probe.vantage.mitm import altsvc
 from h3probe.vantage.mitm.direct_look import DirectLook, is_telling
 from h3probe.vantage.mitm.transparent import host_of
 from h3probe.vantage.mitm.tunnels import ASKED
-from h3probe.vantage.mitm.words import host_and_port, is_distrust, path_of, plain_error, schemes, version
+from h3probe.vantage.mitm.words import host_and_port, is_distrust, plain_error, schemes, version
+from h3probe.wire.urls import path_of
 
 if TYPE_CHECKING:
     from mitmproxy import http, tcp

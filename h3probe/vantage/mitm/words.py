@@ -8,11 +8,9 @@ from typing import Final
 
 from h3probe.wire.http1 import REDACTED
 
-LONGEST_URL: Final = 2048
 LONGEST_ERROR: Final = 512
 # What mitmproxy quotes of a stream, in Python's spelling, perhaps cut off.
 BYTES: Final = re.compile(r"""(?<!\w)b(?:'(?:[^'\\]|\\.)*+(?:'|$)|"(?:[^"\\]|\\.)*+(?:"|$))""", re.DOTALL)
-_QUERY_PART: Final = re.compile(r"[^&;]+")
 _ERRNO: Final = re.compile(r"\[Errno (-?[0-9]{1,4})\] ?([^,(\[]*)")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
@@ -22,17 +20,6 @@ _VERSIONS: Final = {"HTTP/2.0": "HTTP/2", "HTTP/3.0": "HTTP/3"}
 def host_and_port(host: str, port: int) -> str:
     """`host:port`, an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def path_of(target: str) -> str:
-    """A path, and the names in its query: their values are left out, and so is a part that is no name and value."""
-    path, mark, query = target.partition("?")
-    return (path + mark + _QUERY_PART.sub(_name_only, query))[:LONGEST_URL]
-
-
-def _name_only(part: re.Match[str]) -> str:
-    name, equals, _ = part[0].partition("=")
-    return f"{name}={REDACTED}" if equals else REDACTED
 
 
 def version(text: str) -> str:

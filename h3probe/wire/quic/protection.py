@@ -1,4 +1,4 @@
-"""Packet protection of Initial packets, whose keys anyone on the path can derive (RFC 9001, 5)."""
+"""Packet protection (RFC 9001, 5): of Initials, whose keys anyone on the path can derive, and with given secrets."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from h3probe.errors import DecryptError
+from h3probe.wire.cipher_suites import AES_128_GCM, Suite, expand_label
 from h3probe.wire.quic.versions import known
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers import CipherContext
+    from collections.abc import Callable
 
+    from h3probe.wire.cipher_suites import Aead
     from h3probe.wire.quic.packets import LongPacket
 
 _TAG = 16
@@ -26,30 +28,30 @@ _LARGEST_NUMBER = (1 << 62) - 1
 
 @dataclass(frozen=True, slots=True)
 class PacketKeys:
-    """The keys of one direction, AES-128-GCM (RFC 9001, 5.1).
+    """The keys of one direction (RFC 9001, 5.1).
 
     Attributes:
-        key: 16 bytes, for the payload.
-        iv: 12 bytes, for the payload.
-        hp: 16 bytes, for the header.
+        key: For the payload, 16 or 32 bytes.
+        iv: For the payload, 12 bytes.
+        hp: For the header, 16 or 32 bytes.
+        suite: The cipher suite; that of Initials where none is given.
     """
 
-    key: bytes
-    iv: bytes
-    hp: bytes
-    _aead: AESGCM = field(init=False, repr=False, compare=False)
-    _header: CipherContext = field(init=False, repr=False, compare=False)
+    key: bytes = field(repr=False)
+    iv: bytes = field(repr=False)
+    hp: bytes = field(repr=False)
+    suite: Suite = AES_128_GCM
+    _aead: Aead = field(init=False, repr=False, compare=False)
+    _header: Callable[[bytes], bytes] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Set up once: either costs more than the packet it then protects.
-        object.__setattr__(self, "_aead", AESGCM(self.key))
-        # ECB of single blocks is what RFC 9001, 5.4.3 prescribes for the mask.
-        header = Cipher(algorithms.AES(self.hp), modes.ECB()).encryptor()  # noqa: S305
-        object.__setattr__(self, "_header", header)
+        object.__setattr__(self, "_aead", self.suite.aead(self.key))
+        object.__setattr__(self, "_header", _header_mask(self.suite, self.hp))
 
     def mask(self, sample: bytes) -> bytes:
-        """The header's mask from 16 sampled bytes; 5 of its 16 bytes are used (RFC 9001, 5.4.3)."""
-        return self._header.update(sample)
+        """The header's mask from 16 sampled bytes; its first 5 bytes are used (RFC 9001, 5.4.3 and 5.4.4)."""
+        return self._header(sample)
 
     def nonce(self, packet_number: int) -> bytes:
         """The payload's nonce (RFC 9001, 5.3)."""
@@ -116,29 +118,75 @@ def initial_keys(version: int, dcid: bytes) -> InitialKeys:
     return InitialKeys(_keys(secret, b"client in", prefix), _keys(secret, b"server in", prefix))
 
 
+def packet_keys(secret: bytes, suite: Suite, prefix: bytes) -> PacketKeys:
+    """The keys of one direction and one level of encryption (RFC 9001, 5.1; RFC 9369, 3.3.2).
+
+    Args:
+        secret: Its traffic secret.
+        suite: The cipher suite.
+        prefix: What the version's labels begin with.
+    """
+    return PacketKeys(
+        key=expand_label(secret, prefix + b"key", suite.key_length, suite.digest),
+        iv=expand_label(secret, prefix + b"iv", 12, suite.digest),
+        hp=expand_label(secret, prefix + b"hp", suite.key_length, suite.digest),
+        suite=suite,
+    )
+
+
 def open_packet(keys: PacketKeys, packet: LongPacket, largest: int = -1) -> Opened:
     """Remove header and packet protection (RFC 9001, 5.3 and 5.4).
 
     Args:
         keys: Of the packet's sender.
-        packet: An Initial; any other kind has no keys that an observer knows.
+        packet: An Initial, or another kind whose keys are known.
         largest: The largest packet number seen from that sender in this number space, -1 for none.
 
     Raises:
         DecryptError: The keys do not open it, or it is cut, or has nothing to open.
     """
-    data, start = packet.data, packet.pn_offset
+    if not packet.pn_offset or packet.truncated:
+        raise DecryptError(f"no whole protected packet: {packet.kind}, {len(packet.data)} bytes")
+    bare = unmask(keys, packet.data, packet.pn_offset, 0x0F, largest)
+    return Opened(bare.number, keys.open(bare.number, packet.data[len(bare.header) :], bare.header))
+
+
+@dataclass(frozen=True, slots=True)
+class Unmasked:
+    """A packet's header without its protection.
+
+    Attributes:
+        header: As its sender wrote it; the payload begins after it.
+        number: The packet number in full.
+    """
+
+    header: bytes
+    number: int
+
+
+def unmask(keys: PacketKeys, data: bytes, start: int, bits: int, largest: int) -> Unmasked:
+    """Remove header protection (RFC 9001, 5.4.1).
+
+    Args:
+        keys: Of the packet's sender.
+        data: The packet.
+        start: Where its packet number begins.
+        bits: Which bits of the first byte are masked: four of a long header, five of a short one.
+        largest: The largest packet number seen from that sender in this number space, -1 for none.
+
+    Raises:
+        DecryptError: It is too short to be sampled.
+    """
     sample = data[start + 4 : start + 4 + _SAMPLE]
-    if not start or packet.truncated or len(sample) < _SAMPLE:
-        raise DecryptError(f"no whole protected packet: {packet.kind}, {len(data)} bytes")
+    if len(sample) < _SAMPLE:
+        raise DecryptError(f"no whole protected packet: {len(data)} bytes")
     mask = keys.mask(sample)
-    first = data[0] ^ mask[0] & 0x0F
+    first = data[0] ^ mask[0] & bits
     length = (first & 3) + 1
     masked = int.from_bytes(data[start : start + length])
     shortened = masked ^ int.from_bytes(mask[1 : 1 + length])
     header = bytes((first,)) + data[1:start] + shortened.to_bytes(length)
-    number = full_packet_number(shortened, length, largest)
-    return Opened(number, keys.open(number, data[start + length :], header))
+    return Unmasked(header, full_packet_number(shortened, length, largest))
 
 
 def seal_packet(keys: PacketKeys, header: bytes, packet_number: int, payload: bytes, number_length: int = 4) -> bytes:
@@ -196,16 +244,17 @@ def retry_is_valid(packet: LongPacket, original_dcid: bytes) -> bool:
 
 
 def _keys(secret: bytes, side: bytes, prefix: bytes) -> PacketKeys:
-    side_secret = _expand_label(secret, side, 32)
-    return PacketKeys(
-        key=_expand_label(side_secret, prefix + b"key", 16),
-        iv=_expand_label(side_secret, prefix + b"iv", 12),
-        hp=_expand_label(side_secret, prefix + b"hp", 16),
-    )
+    return packet_keys(expand_label(secret, side, 32), AES_128_GCM, prefix)
 
 
-def _expand_label(secret: bytes, label: bytes, length: int) -> bytes:
-    """HKDF-Expand-Label without context (RFC 8446, 7.1); up to 32 bytes, so one round of HMAC (RFC 5869, 2.3)."""
-    full = b"tls13 " + label
-    info = length.to_bytes(2) + bytes((len(full),)) + full + b"\x00"
-    return hmac.digest(secret, info + b"\x01", "sha256")[:length]
+def _header_mask(suite: Suite, key: bytes) -> Callable[[bytes], bytes]:
+    """What makes a mask of a sample."""
+    if suite.cipher == "aes-gcm":
+        # ECB of single blocks is what RFC 9001, 5.4.3 prescribes for the mask.
+        return Cipher(algorithms.AES(key), modes.ECB()).encryptor().update  # noqa: S305
+
+    def mask(sample: bytes) -> bytes:
+        # RFC 9001, 5.4.4: the sample is the block's counter and nonce, in the layout that the library takes.
+        return Cipher(algorithms.ChaCha20(key, sample), mode=None).encryptor().update(bytes(5))
+
+    return mask

@@ -17,6 +17,7 @@ TCP = """\
    1: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2 1 0 100 0 0 10 0
    2: 020200C0:01BB 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 3 1 0 100 0 0 10 0
    3: 0100007F:9999 0100007F:0050 01 00000000:00000000 00:00000000 00000000     0        0 4 1 0 20 4 30 10 -1
+   4: 0500007F:7777 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 7 1 0 100 0 0 10 0
 """
 TCP6 = """\
   sl  local_address                         remote_address                        st tx_queue rx_queue
@@ -34,7 +35,7 @@ UDP = """\
 
 @pytest.mark.skipif(sys.byteorder == "big", reason="the table is in the byte order of the machine")
 def test_tables_are_read(tmp_path: Path) -> None:
-    """Loopback and any address count, other addresses and connections do not; [::] serves both families."""
+    """127.0.0.1, ::1 and any address count, other addresses and connections do not; [::] serves both families."""
     for name, text in (("tcp", TCP), ("tcp6", TCP6), ("udp", UDP)):
         (tmp_path / name).write_text(text)
     assert listening(tmp_path) == {

@@ -22,7 +22,7 @@ from tests.vantage.isolate.conftest import FAILING_PASTA, put_pasta
 if sys.platform != "linux":
     pytest.skip("what only Linux has", allow_module_level=True)
 
-from h3probe.vantage.isolate.isolation import Isolation
+from h3probe.vantage.isolate.isolation import PORTS_INTERVAL_S, Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +63,12 @@ def test_exit_status(isolation: Isolation, script: str, status: int) -> None:
 def test_commands_one_after_the_other(isolation: Isolation) -> None:
     """Each has its own status and output."""
     assert [output(isolation, ["sh", "-c", f"echo {n}; exit {n}"]) for n in (1, 2)] == [(1, "1\n"), (2, "2\n")]
+
+
+def test_nothing_but_the_standard_streams_is_handed_on(isolation: Isolation) -> None:
+    """A command finds no descriptor of h3probe's, by which it could speak for process 1 or keep a pipe open."""
+    script = 'for each in $(seq 3 40); do if [ -e "/proc/$$/fd/$each" ]; then echo "$each"; fi; done'
+    assert output(isolation, ["sh", "-c", script]) == (0, "")
 
 
 @pytest.mark.parametrize(("argv", "status"), [(["no-such-command"], 127), (["/etc/passwd"], 126), (["/"], 126)])
@@ -160,7 +166,7 @@ def test_ports_of_the_host_are_followed(isolation: Isolation) -> None:
 
 def wait_for_ports(isolation: Isolation) -> None:
     """Let the ports be looked at again, and the change take effect."""
-    time.sleep(0.55)
+    time.sleep(PORTS_INTERVAL_S + 0.05)
     isolation.poll()
     time.sleep(0.2)
 
@@ -198,7 +204,7 @@ def test_the_uplinks_end_is_reported_once(isolation: Isolation) -> None:
         (uplink,) = [
             path
             for path in Path("/proc").glob("[0-9]*")
-            if (path / "cmdline").read_bytes() == b"sleep\x00600\x00" and _is_beside(path, command.pid)
+            if _command_line(path) == b"sleep\x00600\x00" and _is_beside(path, command.pid)
         ]
         os.kill(int(uplink.name), signal.SIGKILL)
         deadline = time.monotonic() + 5
@@ -206,6 +212,13 @@ def test_the_uplinks_end_is_reported_once(isolation: Isolation) -> None:
             time.sleep(0.01)
         assert said == ""
         assert isolation.poll() is None
+
+
+def _command_line(path: Path) -> bytes:
+    try:
+        return (path / "cmdline").read_bytes()
+    except OSError:  # another process, which has ended
+        return b""
 
 
 def _is_beside(path: Path, pid: int) -> bool:

@@ -16,8 +16,8 @@ def test_ports_of_the_host_are_reserved() -> None:
 
 
 def test_without_ipv6_it_is_switched_off() -> None:
-    """C has no link-local address either then, and M forwards IPv4 alone."""
-    off = ("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")
+    """C has neither link-local addresses nor ::1 then, and M forwards IPv4 alone."""
+    off = ("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1")
     assert off in client_settings(PORTS, ipv6=False)
     assert off not in client_settings(PORTS, ipv6=True)
     assert middle_settings(ipv6=False) == [("/proc/sys/net/ipv4/ip_forward", "1")]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -56,3 +57,14 @@ def test_a_program_of_the_setup_reads_its_script() -> None:
     with pytest.raises(Failed) as caught:
         finish("links", start(["/bin/sh"], "echo something is wrong >&2; exit 1\n"))
     assert (caught.value.step, caught.value.number, caught.value.said) == ("links", 0, "something is wrong")
+
+
+def test_a_preparation_that_fails_is_told_by_its_own_name() -> None:
+    """What a child could not do before its program is a step with an errno, not the program's failure."""
+
+    def prepare() -> None:
+        raise Failed("/proc/sys/net/something", errno.EROFS)
+
+    with pytest.raises(Failed) as caught:
+        finish("links", start(["/bin/true"], "", prepare))
+    assert (caught.value.step, caught.value.number, caught.value.said) == ("/proc/sys/net/something", errno.EROFS, "")

@@ -1,0 +1,102 @@
+"""What connections say inside their encryption, where their secrets are known.
+
+It begins with the first secrets: a tracker that was given none does not even load this module.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.track.decrypted_quic import QuicFollower
+from h3probe.track.decrypted_tcp import TcpFollower
+from h3probe.track.table import BoundedTable
+from h3probe.wire.keylog import KeyLog
+
+if TYPE_CHECKING:
+    from h3probe.events import Secrets, Told
+    from h3probe.track.mark import Mark
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.wire.packet import TcpSegment
+    from h3probe.wire.quic.packets import LongPacket, ShortPacket
+
+# Connections followed at the same time, of each transport; the one that was quiet longest leaves first.
+FOLLOWED_LIMIT = 1_024
+# Bytes that wait for something, over all connections; the one that would need more is given up.
+HELD_LIMIT = 128 << 20
+
+
+class Decrypter:
+    """Follows the connections whose secrets are known.
+
+    Attributes:
+        keys: The secrets.
+        given_up: Connections that were let go of because there were too many, or too much had to be kept for them.
+    """
+
+    def __init__(self) -> None:
+        self.keys = KeyLog()
+        self._tcp: BoundedTable[str, TcpFollower] = BoundedTable(FOLLOWED_LIMIT)
+        self._quic: BoundedTable[str, QuicFollower] = BoundedTable(FOLLOWED_LIMIT)
+        self._told: list[Told] = []
+        self._held = 0
+        self._too_much = 0
+
+    @property
+    def given_up(self) -> int:
+        """How many connections were let go of to keep memory bounded."""
+        return self._tcp.evicted + self._quic.evicted + self._too_much
+
+    def add(self, secrets: Secrets) -> None:
+        """Take secrets; only what comes after them is decrypted."""
+        self.keys.add(secrets.key_log)
+
+    def take(self) -> list[Told]:
+        """Return what has been read since the last call."""
+        told, self._told = self._told, []
+        return told
+
+    def segment(self, connection: TcpConnection, segment: TcpSegment) -> None:
+        """Take a segment, after the tracker has."""
+        follower = self._tcp.get(connection.id)
+        if follower is None:
+            follower = TcpFollower(connection, self.keys, self._told_of)
+            for gone in self._tcp.put(connection.id, follower):
+                self._held -= gone.held
+        if follower.over:
+            return
+        before = follower.held
+        follower.feed(segment)
+        self._account(follower, before)
+
+    def packet(
+        self, connection: QuicConnection, packet: LongPacket | ShortPacket, mark: Mark, *, from_client: bool
+    ) -> None:
+        """Take a packet, after the tracker has."""
+        follower = self._quic.get(connection.id)
+        if follower is None:
+            follower = QuicFollower(connection, self.keys, self._told_of)
+            for gone in self._quic.put(connection.id, follower):
+                self._held -= gone.held
+        if follower.over:
+            return
+        before = follower.held
+        follower.feed(packet, mark.time_ns, from_client=from_client)
+        self._account(follower, before)
+
+    def settle(self, connection: QuicConnection | TcpConnection) -> None:
+        """Nothing more comes of a connection."""
+        follower = (self._quic if connection.transport == "quic" else self._tcp).pop(connection.id)
+        if follower is not None:
+            self._held -= follower.held
+            follower.end()
+
+    def _account(self, follower: TcpFollower | QuicFollower, before: int) -> None:
+        self._held += follower.held - before
+        if self._held > HELD_LIMIT:
+            self._held -= follower.held
+            self._too_much += 1
+            follower.give_up()
+
+    def _told_of(self, told: Told) -> None:
+        self._told.append(told)

@@ -1,0 +1,193 @@
+"""One TCP connection whose TLS secrets are known: from segments to the heads of its HTTP messages."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from h3probe.errors import DecodeError
+from h3probe.track.decrypted_exchanges import Exchanges
+from h3probe.track.decrypted_tls import DecryptedTls
+from h3probe.wire.http1_stream import Http1Reader
+from h3probe.wire.http2 import Http2Reader, TableSize, error_name
+from h3probe.wire.http_fields import Request, Response
+from h3probe.wire.packet import FIN, SYN
+from h3probe.wire.reassembly import Reassembler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from h3probe.events import Told
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.wire.keylog import KeyLog
+    from h3probe.wire.packet import TcpSegment
+
+# Payload that is kept while it is not known whether there are secrets for it: a ClientHello of the largest kind.
+WAITING_LIMIT = 80 << 10
+# How far ahead of a hole in a stream the bytes behind it are kept; one that is not filled by then never is.
+WINDOW = 1 << 20
+
+
+@dataclass(slots=True)
+class _Side:
+    """One direction's bytes from the start of TLS on.
+
+    Attributes:
+        base: Sequence number of the first of them.
+        stream: Those that were not read yet.
+        seen: How many there are, by the sequence numbers of all segments.
+        end: How many there are in all; None before the FIN.
+    """
+
+    base: int
+    stream: Reassembler = field(default_factory=lambda: Reassembler(limit=WINDOW))
+    seen: int = 0
+    end: int | None = None
+
+    def add(self, segment: TcpSegment) -> bytes:
+        """Take a segment's payload; return the bytes that are in order now.
+
+        Raises:
+            DecodeError: Bytes are missing for good.
+        """
+        seq = segment.seq + (1 if segment.flags & SYN else 0)
+        ahead = ((seq - self.base - self.seen + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
+        offset = self.seen + ahead
+        self.seen = max(self.seen, offset + segment.length)
+        if segment.flags & FIN:
+            self.end = offset + segment.length
+        if not self.stream.add(offset, segment.payload):
+            if self.stream.overflow:
+                raise DecodeError("bytes are missing")
+            return b""
+        return self.stream.take()
+
+    @property
+    def whole(self) -> bool:
+        """Whether no byte is missing of what is known to have been sent."""
+        # The FIN takes a sequence number too.
+        return self.stream.taken >= (self.seen if self.end is None else min(self.seen, self.end))
+
+
+class TcpFollower:
+    """Follows one connection; what cannot be followed any further is let go of, and nothing more is told of it.
+
+    Args:
+        connection: The connection, which the tracker goes on filling.
+        keys: The secrets known.
+        tell: Takes each event.
+
+    Attributes:
+        over: Whether nothing more is to be had from it.
+    """
+
+    def __init__(self, connection: TcpConnection, keys: KeyLog, tell: Callable[[Told], None]) -> None:
+        self.over = False
+        self._connection = connection
+        self._keys = keys
+        self._tell = tell
+        self._waiting: list[TcpSegment] = []
+        self._waiting_bytes = 0
+        self._sides: dict[bool, _Side] | None = None
+        self._tls: DecryptedTls | None = None
+        self._readers: dict[bool, Http1Reader] | dict[bool, Http2Reader] | None = None
+        self._exchanges: Exchanges | None = None
+
+    @property
+    def held(self) -> int:
+        """Bytes that wait for something."""
+        sides = sum(side.stream.held for side in self._sides.values()) if self._sides is not None else 0
+        readers = sum(reader.held for reader in self._readers.values()) if self._readers is not None else 0
+        return self._waiting_bytes + sides + readers + (self._tls.held if self._tls is not None else 0)
+
+    def give_up(self) -> None:
+        """Tell nothing more of it."""
+        self.over = True
+        self._waiting, self._waiting_bytes = [], 0
+        self._sides = self._tls = self._readers = self._exchanges = None
+
+    def feed(self, segment: TcpSegment) -> None:
+        """Take a segment that the tracker has taken."""
+        if self.over:
+            return
+        try:
+            if self._tls is None:
+                self._wait(segment)
+            else:
+                self._segment(segment)
+        except DecodeError:
+            self.give_up()
+
+    def end(self) -> None:
+        """The connection is settled: requests that wait get no response, if it was seen to end, and all of it was."""
+        ended, sides = self._connection.ended, self._sides
+        whole = sides is not None and all(side.whole for side in sides.values())
+        if ended is not None and self._exchanges is not None and whole:
+            self._exchanges.ended(ended[0].time_ns)
+        self.give_up()
+
+    def _wait(self, segment: TcpSegment) -> None:
+        """Keep a segment until both hellos are known, and the secrets that belong to them."""
+        connection = self._connection
+        if not segment.length:
+            return
+        self._waiting.append(segment)
+        self._waiting_bytes += len(segment.payload)
+        tls = connection.tls
+        if tls is not None and tls.hello is not None and tls.server_hello is not None and tls.hello.random:
+            secrets = self._keys.get(tls.hello.random)
+            bases = (connection.client_stream.base, connection.server_stream.base)
+            if secrets is not None and bases[0] is not None and bases[1] is not None:
+                self._tls = DecryptedTls(tls.hello, tls.server_hello, secrets)
+                client_at, server_at = connection.tls_at
+                self._sides = {True: _Side(bases[0] + client_at), False: _Side(bases[1] + server_at)}
+                waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+                for each in waiting:
+                    self._segment(each)
+                return
+        if self._waiting_bytes > WAITING_LIMIT or (connection.plain and connection.tunnels is None):
+            self.give_up()
+
+    def _segment(self, segment: TcpSegment) -> None:
+        if self._sides is None or self._tls is None:
+            return
+        from_client = segment.source == self._connection.client
+        data = self._sides[from_client].add(segment)
+        if not data:
+            return
+        said = self._tls.feed(data, from_client=from_client)
+        if self._readers is None and self._tls.negotiated:
+            self._begin(self._tls.alpn)
+        if waited := self._tls.waited():
+            self._read(waited, segment.time_ns, from_client=True)
+        if said:
+            self._read(said, segment.time_ns, from_client=from_client)
+
+    def _begin(self, alpn: str | None) -> None:
+        """Set up for the protocol that the server chose; without ALPN that is HTTP/1.1, if it is HTTP."""
+        if alpn == "h2":
+            self._readers = {side: Http2Reader(from_client=side) for side in (True, False)}
+        elif alpn in (None, "http/1.1"):
+            asked: deque[str] = deque()
+            self._readers = {side: Http1Reader(from_client=side, asked=asked) for side in (True, False)}
+        else:
+            raise DecodeError("a protocol that is not followed")
+        self._exchanges = Exchanges(self._connection, "HTTP/2" if alpn == "h2" else "HTTP/1.1", self._tell)
+
+    def _read(self, data: bytes, time_ns: int, *, from_client: bool) -> None:
+        if self._readers is None or self._exchanges is None:
+            return
+        for fact in self._readers[from_client].feed(data):
+            if isinstance(fact, Request):
+                self._exchanges.request(fact, time_ns)
+            elif isinstance(fact, Response):
+                self._exchanges.response(fact, time_ns)
+            elif isinstance(fact, TableSize):
+                other = self._readers[not from_client]
+                if isinstance(other, Http2Reader):
+                    other.allow_table(fact.size)
+            else:
+                side = "client" if from_client else "server"
+                error = f"the {side} reset the stream: {error_name(fact.code)}"
+                self._exchanges.failed(fact.stream, time_ns, error)
