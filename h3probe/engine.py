@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
+from h3probe.diagnose.expectation import Account, judge
 from h3probe.diagnose.grouping import Beside, add_proxy_facts, origin_of_url, tell_stories
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
@@ -21,7 +22,14 @@ from h3probe.diagnose.words import past_proxy
 from h3probe.events import Dropped, Frame, Secrets, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
-from h3probe.records import AnyRecord, CaptureRecord, SummaryRecord, VerdictRecord
+from h3probe.records import (
+    AnyRecord,
+    CaptureRecord,
+    ExchangeRecord,
+    ExpectationRecord,
+    SummaryRecord,
+    VerdictRecord,
+)
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.table import BoundedTable
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
     from h3probe.diagnose.rule import Finding
     from h3probe.diagnose.story import Story, Vantage
     from h3probe.events import Event
-    from h3probe.records import Moment
+    from h3probe.records import HttpVersion, Moment
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
     from h3probe.track.told import ToldSighting
     from h3probe.track.tracker import Connection, IcmpSighting, Progress
@@ -79,6 +87,8 @@ class Engine:
         conditions: What was changed on purpose on the way, in words; verdicts name it.
         swallows_icmp: What is on the way and lets no ICMP error come back; None where they do.
         is_java: Whether that command is Java; None where its name does not tell.
+        expects: The version that every exchange is expected to be of; None for no expectation.
+        expectations: Whether that is so, an origin each; there once all is settled.
         tracker: Decodes and follows.
     """
 
@@ -94,6 +104,8 @@ class Engine:
     conditions: Sequence[str] = ()
     swallows_icmp: str | None = None
     is_java: bool | None = None
+    expects: HttpVersion | None = None
+    expectations: list[ExpectationRecord] = field(default_factory=list)
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
@@ -104,6 +116,7 @@ class Engine:
     _first: Mark | None = None
     _announced: bool = False
     _problem: bool = False
+    _accounts: Counter[Account] = field(default_factory=Counter)
     _finding_ids: count[int] = field(default_factory=lambda: count(1))
     _told: set[tuple[str, ...]] = field(default_factory=set)
     _undecided: list[Connection] = field(default_factory=list)
@@ -121,8 +134,13 @@ class Engine:
 
     @property
     def exit_status(self) -> int:
-        """1 when a finding was a problem, else 0."""
-        return 1 if self._problem else 0
+        """1 when a finding was a problem or an expectation was not met, else 0."""
+        return 1 if self._problem or not self.as_expected else 0
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether no expectation has come to nothing, as far as is settled."""
+        return all(expectation.met for expectation in self.expectations)
 
     def feed(self, event: Event) -> list[AnyRecord]:
         """Take one event; return the records that are settled by it."""
@@ -212,7 +230,7 @@ class Engine:
         self.tracker.finish()
         self.filters.pending = None
         records = self.announce() + self._collect(self.tracker.take())
-        records += self._counted(self._diagnose(truncated=truncated))
+        records += self._counted(self._diagnose(truncated=truncated, dropped=dropped or 0))
         return records + self._counted([self._summary(truncated=truncated, dropped=dropped)])
 
     def _collect(self, progress: Progress) -> list[AnyRecord]:
@@ -283,6 +301,9 @@ class Engine:
 
     def _counted(self, records: list[AnyRecord]) -> list[AnyRecord]:
         self.counts.update(record.type for record in records)
+        if self.expects is not None:
+            seen = [r for r in records if isinstance(r, ExchangeRecord)]
+            self._accounts.update(Account(r.origin, r.version, r.status is not None) for r in seen)
         return records
 
     def stories(self) -> list[Story]:
@@ -317,7 +338,7 @@ class Engine:
         add_told_facts(stories, self.tracker.told.facts)
         return stories
 
-    def _diagnose(self, *, truncated: bool) -> list[AnyRecord]:
+    def _diagnose(self, *, truncated: bool, dropped: int) -> list[AnyRecord]:
         records: list[AnyRecord] = []
         verdicts: list[AnyRecord] = []
         stories = self.stories()
@@ -325,8 +346,8 @@ class Engine:
         for connection in self._undecided:
             if connection.id in told:
                 records += self._builder.connection(connection)
-        for number, story in enumerate(stories, 1):
-            conclusion = conclude(story)
+        conclusions = [conclude(story) for story in stories]
+        for number, conclusion in enumerate(conclusions, 1):
             records += self._conclusions(conclusion)
             if conclusion.sentence is not None:
                 verdicts.append(self._verdict(conclusion, conclusion.sentence, number))
@@ -334,7 +355,37 @@ class Engine:
         for rule in CATALOGUE.values():
             if rule.check_capture is not None:
                 records += [self._finding_record(finding, None) for finding in rule.check_capture(facts)]
-        return records + verdicts + self._nothing_sent(stories)
+        verdicts += self._nothing_sent(stories)
+        if self.expects is not None:
+            lost = dropped or any(number for number, _ in facts.dropped)
+            self.expectations = self._expectations(
+                conclusions, self.expects, complete=not (facts.truncated or facts.evicted or facts.unreadable or lost)
+            )
+        return [*records, *verdicts, *self.expectations]
+
+    def _expectations(
+        self, conclusions: list[Conclusion], expected: HttpVersion, *, complete: bool
+    ) -> list[ExpectationRecord]:
+        clock = self.tracker.clock
+        absent = [
+            origin
+            for origin in sorted(self.filters.origins or ())
+            if not any(Filters(frozenset({origin})).story(c.story) for c in conclusions if c.sentence is not None)
+            and not any(Filters(frozenset({origin})).named(account.origin or "") for account in self._accounts)
+        ]
+        return [
+            ExpectationRecord(
+                id=f"expectation-{number}",
+                at=clock.at(clock.now_ns),
+                time=clock.time(),
+                origin=judged.origin,
+                expected=expected,
+                met=judged.met,
+                versions=judged.versions,
+                reason=judged.reason,
+            )
+            for number, judged in enumerate(judge(conclusions, self._accounts, expected, absent, complete=complete), 1)
+        ]
 
     def _conclusions(self, conclusion: Conclusion) -> list[AnyRecord]:
         """The races and findings of a story that were not told yet."""

@@ -251,6 +251,18 @@ class VerdictRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectationRecord(Record):
+    """Whether an origin's exchanges were all of the version that `--expect` asks for; there only with that option."""
+
+    type = "expectation"
+    origin: Annotated[str | None, "host:port, or the server's address; null where no request to any origin was seen"]
+    expected: Annotated[HttpVersion, "what was expected"]
+    met: Annotated[bool, "there were exchanges, and each one is known to have been so"]
+    versions: Annotated[dict[str, int] | None, "exchanges per HTTP version, null where not known"]
+    reason: Annotated[str, "how they went"]
+
+
+@dataclass(frozen=True, slots=True)
 class SummaryRecord(Record):
     """The last line."""
 
@@ -264,7 +276,7 @@ class SummaryRecord(Record):
     malformed: Annotated[int, "packets that could not be decoded"]
     evicted: Annotated[int, "connections forgotten to keep memory bounded"]
     records: Annotated[dict[str, int], "count per record type"]
-    exit_status: Annotated[int, "0 no problem, 1 a finding of severity problem"]
+    exit_status: Annotated[int, "0 no problem, 1 a finding of severity problem, or an expectation that is not met"]
 
 
 AnyRecord = (
@@ -279,6 +291,7 @@ AnyRecord = (
     | RaceRecord
     | FindingRecord
     | VerdictRecord
+    | ExpectationRecord
     | SummaryRecord
 )
 

@@ -106,12 +106,13 @@ _OUTPUT_HEAD = """# The output contract
 - A line can be printed as it is: control characters that came from the network are spelled out.
 - `schema` in the `capture` record is the contract's version. A field or a record type may be added within a version;
   removing one or changing its meaning makes a new one.
-- `alt_svc` and `exchange` need a vantage point that sees inside of TLS. There is none yet, so these two records are
-  never printed, and `versions` in a verdict is null.
+- `alt_svc` and `exchange` need a vantage point that sees inside of TLS, as an intercepting proxy or the client's own
+  log. Without one these two records are not printed, and `versions` in a verdict is null.
 
-The exit status of `explain` and `watch` is 0 when no finding is a problem, 1 when one is, 2 for wrong usage or input
-that cannot be read. `watch -- COMMAND` passes the command's own status on, unless `--exit-code findings` asks for
-h3probe's.
+The exit status of `explain` and `watch` is 0 when no finding is a problem, 1 when one is, or when
+[an expectation](expect.md) is not met; 2 for wrong usage or input that cannot be read. `watch -- COMMAND` passes the
+command's own status on, unless `--exit-code findings` asks for h3probe's, or the command ended well and an expectation
+is not met.
 
 | record | what it is |
 |---|---|

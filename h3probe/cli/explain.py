@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from h3probe.cli.expect_options import expect_options
 from h3probe.cli.options import output_options
 
 if TYPE_CHECKING:
     from h3probe.capture import CaptureReader
+    from h3probe.cli.expect_options import ExpectOptions
     from h3probe.engine import Engine
     from h3probe.vantage.files import ProxyEvents
 
@@ -20,7 +22,12 @@ Examples:
   h3probe explain --keylog keys.log capture.pcapng
   h3probe explain --json office.pcap.gz home.pcap.zst
   h3probe explain capture.pcapng --client-log java.log
+  h3probe explain ci.pcapng --origin example.org --expect h3 --junit h3.xml
   ssh host tcpdump -U -w - | h3probe explain -
+
+\b
+Exit status: 0 no problem, 1 a problem was found or --expect is not met;
+2 wrong usage or unreadable input.
 """
 # A timeline longer than this hides the verdict rather than leading to it.
 TIMELINE_LINES = 200
@@ -30,6 +37,7 @@ STDIN = "-"
 @click.command(epilog=EPILOG)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_options
+@expect_options
 @click.option(
     "--client-log",
     "logs",
@@ -54,6 +62,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
     as_json: bool,
+    expect: ExpectOptions,
     origins: tuple[str, ...],
     ports: tuple[int, ...],
     logs: tuple[str, ...],
@@ -72,6 +81,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
     from h3probe.vantage.clientlog.file import ClientLogFile  # noqa: PLC0415
     from h3probe.vantage.files import merge, open_source  # noqa: PLC0415
 
+    expected = expect.version
     limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]
     with ExitStack() as stack:
         readers: list[CaptureReader | ProxyEvents] = []
@@ -83,7 +93,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
             ports=frozenset(ports) or None,
         )
         formats = {reader.format for reader in readers}
-        engine = Engine(", ".join(files), next(iter(formats)) if len(formats) == 1 else None, filters)
+        engine = Engine(", ".join(files), next(iter(formats)) if len(formats) == 1 else None, filters, expects=expected)
         if formats == {"ndjson"}:  # What went past the proxy is in no event of its.
             engine.vantage = "proxy"
         if keylog is not None:
@@ -104,6 +114,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
             )
         )
         output.close()
+    expect.report(engine)
     ctx.exit(engine.exit_status)
 
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from h3probe.cli.expect_options import expect_options
 from h3probe.cli.isolate_options import begin, isolate_options
 from h3probe.cli.options import output_options
 from h3probe.cli.proxy_options import proxy_options
 
 if TYPE_CHECKING:
+    from h3probe.cli.expect_options import ExpectOptions
     from h3probe.cli.isolate_options import IsolateOptions
     from h3probe.cli.proxy_options import ProxyOptions
     from h3probe.run.output import Output
@@ -26,11 +28,13 @@ Examples:
   sudo h3probe watch -w trace.pcapng -- curl --http3 https://example.org/
   sudo h3probe watch --client-log -- java -jar app.jar
   sudo h3probe watch --proxy 8899 -- java -jar app.jar
+  sudo h3probe watch --client-log --expect h3 -- java -jar app.jar
   h3probe watch --relay 8443=example.org:443 -- ./client localhost:8443
 
 \b
 Exit status: the command's own (with --exit-code findings, and without a
-command: 0 no problem, 1 a problem was found); 2 wrong usage.
+command: 0 no problem, 1 a problem was found); 1 when --expect is not met and
+the command ended well; 2 wrong usage.
 
 \b
 With --json, standard output has the records alone: what the command prints
@@ -54,6 +58,7 @@ there goes to standard error.
 @click.option("--full", is_flag=True, help="With -w: keep payload too, not handshakes and headers alone.")
 @click.option("--force", is_flag=True, help="With -w: replace a file that holds something.")
 @output_options
+@expect_options
 @click.option("--exit-code", type=click.Choice(["command", "findings"]), default="command",
               help="What the exit status tells when a command was run.")  # fmt: skip
 @click.argument("command", nargs=-1, metavar="[-- COMMAND ARGS...]", type=click.UNPROCESSED)
@@ -73,6 +78,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
     full: bool,
     force: bool,
     as_json: bool,
+    expect: ExpectOptions,
     origins: tuple[str, ...],
     ports: tuple[int, ...],
     exit_code: str,
@@ -101,6 +107,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
     for message, holds in wrong.items():
         if holds:
             raise click.UsageError(message)
+    expected = expect.version
     _check_pid(pid)
     proxy_spec = proxy.spec(isolated=isolated)
     # It takes as long as what is imported next, and goes on beside it.
@@ -124,22 +131,23 @@ def watch(  # noqa: PLR0913 - one parameter per option
         from h3probe.vantage.relay import parse_relay  # noqa: PLC0415
 
         specs = [parse_relay(text) for text in relays]
-        engine = Engine(", ".join(relays), "relay", filters)
+        engine = Engine(", ".join(relays), "relay", filters, expects=expected)
         ended = relay(plan, specs, engine, output, make_recorder)
     elif begun is not None:
         from h3probe.run.isolating import Asked, run_isolated  # noqa: PLC0415 - Linux only
 
-        engine = Engine("a network of its own", "live", filters)
+        engine = Engine("a network of its own", "live", filters, expects=expected)
         asked = Asked(begun, proxy.hosts, proxy.ca_file)
         ended = run_isolated(plan, asked, engine, output, make_recorder)
     else:
         from h3probe.run.sniffing import sniff  # noqa: PLC0415
 
         names = ", ".join(interfaces) or "all interfaces"
-        engine = Engine(names, "live", filters)
+        engine = Engine(names, "live", filters, expects=expected)
         ended = sniff(plan, engine, output, make_recorder, proxy_spec)
+    expect.report(engine)
     if ended.command is not None and exit_code == "command":
-        ctx.exit(ended.command)
+        ctx.exit(ended.command if engine.as_expected else ended.command or engine.exit_status)
     ctx.exit(engine.exit_status)
 
 

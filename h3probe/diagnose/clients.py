@@ -69,6 +69,19 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Habit:
+    """What a client is known to do in one situation.
+
+    Attributes:
+        text: What it does, to be read after the client's name.
+        advice: What helps.
+    """
+
+    text: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
 class QuicMark:
     """A fingerprint of a first Initial; what is None says nothing."""
 
@@ -111,6 +124,9 @@ class Client:
         quic: Fingerprints.
         tcp_ciphers: JA4 cipher parts of its TCP ClientHellos.
         always_so: Whether it has no other fingerprints, so that another one is somebody else's.
+        names_alternatives: Whether it sends a name without a dot over QUIC only after an Alt-Svc record.
+        stuck: What it does with an alternative that never answers, where its own timers do not end the attempts.
+        joins: What becomes of a request that finds another one's attempt pending.
     """
 
     family: str
@@ -124,6 +140,9 @@ class Client:
     quic: tuple[QuicMark, ...]
     tcp_ciphers: tuple[str, ...]
     always_so: bool
+    names_alternatives: bool
+    stuck: Habit | None
+    joins: Habit | None
 
     def timer_for(self, waited: float, reason: str | None = None) -> Timer | None:
         """Return the timer that a wait is, if it is one.
@@ -169,6 +188,9 @@ def _client(family: str, table: dict[str, Any]) -> Client:
         quic=tuple(_mark(mark) for mark in table.get("quic", ())),
         tcp_ciphers=tuple(mark["ja4_ciphers"] for mark in table.get("tcp", ())),
         always_so=table.get("always_so", False),
+        names_alternatives=table.get("names_alternatives", False),
+        stuck=Habit(**table["stuck"]) if "stuck" in table else None,
+        joins=Habit(**table["joins"]) if "joins" in table else None,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.race import find_races
 from h3probe.diagnose.rules import CATALOGUE
+from h3probe.diagnose.rules.stuck_on_quic import outage
 from h3probe.diagnose.story import chapters
 from h3probe.diagnose.verdict import deserves_verdict, later_wait, sentence
 from h3probe.diagnose.words import is_dns
@@ -48,10 +49,12 @@ def conclude(story: Story) -> Conclusion:
     if not story.relayed and not (story.quic and all(is_dns(q) for q in story.quic)):
         for part in parts:
             findings += [f for rule in CATALOGUE.values() if rule.check is not None for f in rule.check(part)]
+        findings += [f for rule in CATALOGUE.values() if rule.check_whole is not None for f in rule.check_whole(story)]
     verdict = None
     if deserves_verdict(story):
         verdict = sentence(parts[0])
         later = max((wait for wait in map(later_wait, parts[1:]) if wait), default=None, key=lambda wait: wait[0])
         if later is not None:
             verdict += later[1]
+        verdict += next((said for said in map(outage, parts) if said), "")
     return Conclusion(story, [race for part in parts for race in part.races], findings, verdict)

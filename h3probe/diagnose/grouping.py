@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from h3probe.track.names import Names
     from h3probe.track.proxied import ExchangeSighting, FailedLeg, ProxyFacts
     from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
     from h3probe.track.tracker import Connection
 
 # Names that stand for all of a provider's customers (draft-ietf-tls-esni, 4: the public name). Which other names do
@@ -27,6 +28,8 @@ ECH_PUBLIC_NAMES = frozenset({"cloudflare-ech.com"})
 
 
 CLEAR = "http://"
+# Of a host's TCP connections to a name's other ports, how many are looked at: the latest.
+ELSEWHERE = 1_024
 
 
 def _place(endpoint: Endpoint) -> tuple[str, int]:
@@ -219,6 +222,20 @@ def _quic_of_host(
     return found
 
 
+def _tcp_by_name(
+    connections: list[Connection], identity: Callable[[Endpoint], str]
+) -> dict[tuple[str, str], list[TcpConnection]]:
+    """A host's TCP connections to servers, by the name that each asks for; those to proxies left out."""
+    found: dict[tuple[str, str], list[TcpConnection]] = {}
+    for connection in connections:
+        name = _name_of(connection)
+        if connection.transport == "quic" or name is None:
+            continue
+        if connection.tunnels is None or not connection.tunnels.asked:
+            found.setdefault((identity(connection.client), name), []).append(connection)
+    return found
+
+
 def _add_surroundings(
     stories: list[Story],
     connections: list[Connection],
@@ -228,6 +245,7 @@ def _add_surroundings(
     """Give each story what else its client's host did."""
     quic_of_host, strange = _quic_of_host(connections, identity), _quic_of_host(strangers, identity)
     asked = {(story.host, story.origin) for story in stories if story.tunnels}
+    named_tcp = _tcp_by_name(connections, identity)
     for story in stories:
         story.proxied = not story.tunnels and (story.host, story.origin) in asked
         # Whose loopback it is cannot be told from packets: any of the hosts seen may be the one.
@@ -238,6 +256,10 @@ def _add_surroundings(
         story.others_quic = [q for q in on_host if pids and q.process is not None and q.process.pid not in pids]
         story.strangers_quic = any(strange.get(host) for host in hosts)
         story.other_ports = _other_ports(story)
+        name, _, port = (story.origin or "").rpartition(":")
+        elsewhere = [t for t in named_tcp.get((story.host, name), ()) if str(t.server.port) != port]
+        elsewhere = [t for t in elsewhere if not pids or t.process is None or t.process.pid in pids]
+        story.tcp_elsewhere = elsewhere[-ELSEWHERE:]
         known = {client.family: client for client in map(recognise, story.connections) if client is not None}
         story.software = next(iter(known.values())) if len(known) == 1 else None
 

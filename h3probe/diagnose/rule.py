@@ -90,7 +90,8 @@ class Rule:
         looks_for: What must be seen for it to fire, and what keeps it from firing.
         advice: What to do about it.
         sources: Where its knowledge comes from.
-        check: Looks at one story.
+        check: Looks at one story, or at a part of a very long one.
+        check_whole: Looks at one story, however long, in a time that is next to linear in its length.
         check_capture: Looks at the capture as a whole.
     """
 
@@ -101,6 +102,7 @@ class Rule:
     advice: str
     sources: tuple[str, ...]
     check: Callable[[Story], Iterator[Finding]] | None = None
+    check_whole: Callable[[Story], Iterator[Finding]] | None = None
     check_capture: Callable[[CaptureFacts], Iterator[Finding]] | None = None
 
 
@@ -166,7 +168,7 @@ def _is_twin(one: QuicConnection, other: QuicConnection) -> bool:
 def by_severity(story: Story, attempts: list[QuicConnection]) -> list[tuple[Severity, list[QuicConnection]]]:
     """Sort failed attempts by what each did to its request, the worst first."""
     found: list[tuple[Severity, list[QuicConnection]]] = []
-    for episode in _episodes(attempts):
+    for episode in episodes(attempts):
         groups: dict[Severity, list[QuicConnection]] = {"problem": [], "notice": [], "info": []}
         for attempt in episode:
             groups[severity_of_failure(story, attempt)].append(attempt)
@@ -174,7 +176,7 @@ def by_severity(story: Story, attempts: list[QuicConnection]) -> list[tuple[Seve
     return found
 
 
-def _episodes(attempts: list[QuicConnection]) -> list[list[QuicConnection]]:
+def episodes(attempts: list[QuicConnection]) -> list[list[QuicConnection]]:
     """Split attempts where the client rested: what was told of one episode does not change with the next."""
     episodes: list[list[QuicConnection]] = []
     latest_ns = 0

@@ -82,6 +82,8 @@ class Story:
         races: Set by `race.find_races`.
         one_sided: Whether no packet at all to this client is in the capture, so that silence proves little.
         other_ports: Where else QUIC for the same name went, as it does after an Alt-Svc record.
+        tcp_elsewhere: TCP of the client's host for the same name at other ports: an Alt-Svc record may have led from
+            there to here.
         host_quic: All QUIC that left the client's host, to whatever origin; where processes are known, its own.
         others_quic: QUIC that left the client's host from other processes that are asked about.
         strangers_quic: Whether QUIC left it from processes that nobody asked about.
@@ -116,6 +118,7 @@ class Story:
     races: list[Race] = field(default_factory=list)
     one_sided: bool = False
     other_ports: list[int] = field(default_factory=list)
+    tcp_elsewhere: list[TcpConnection] = field(default_factory=list)
     host_quic: list[QuicConnection] = field(default_factory=list)
     others_quic: list[QuicConnection] = field(default_factory=list)
     strangers_quic: bool = False

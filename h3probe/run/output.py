@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from h3probe.records import AnyRecord, Moment
     from h3probe.show.console import Console
 
+# What the console shows of the records.
+SHOWN_AT_END = frozenset({"finding", "verdict", "expectation", "summary"})
 # Lines held beyond the limit: what is known late, as that QUIC is ready, is not far from its place.
 HELD_MORE = 500
 
@@ -93,7 +95,7 @@ class ConsoleOutput:
 
     def records(self, records: Iterable[AnyRecord]) -> None:
         """Keep what is shown at the end."""
-        self._records += [record for record in records if record.type in ("finding", "verdict", "summary")]
+        self._records += [record for record in records if record.type in SHOWN_AT_END]
 
     def note(self, text: str) -> None:
         """A dim remark."""

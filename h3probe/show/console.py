@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from h3probe.records import FindingRecord, SummaryRecord, VerdictRecord
+from h3probe.records import ExpectationRecord, FindingRecord, SummaryRecord, VerdictRecord
 from h3probe.show.layout import shorten, symbols_for, terminal_width, wants_color, wrap, writable
 from h3probe.text import count, seconds
 
@@ -205,6 +205,14 @@ class Console:
         if behind:
             self._hanging([("  ", "")], self._say("; ".join(behind)), "dim")
 
+    def expectation(self, expectation: ExpectationRecord) -> None:
+        """One origin, whether it was as expected, and how it went."""
+        good = expectation.met
+        mark, style = (self.symbols.good, "bold green") if good else (self.symbols.bad, "bold red")
+        origin = expectation.origin or "no origin"
+        text = f"{origin}: {'met' if good else 'not met'}. {expectation.reason}"
+        self._hanging([(f"{mark} ", style)], self._say(text), "")
+
     def summary(self, summary: SummaryRecord, findings: Sequence[FindingRecord] = ()) -> None:
         """The figures, in one line where they fit."""
         kinds = {"quic": "QUIC", "tcp": "TCP", "tunnel": "tunnel", "icmp": "ICMP", "exchange": "exchange"}
@@ -288,12 +296,14 @@ class Console:
 
 def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
     """Everything below the timeline: findings by origin, one verdict per origin and client, the figures."""
-    kept = [record for record in records if isinstance(record, FindingRecord | VerdictRecord | SummaryRecord)]
+    shown = (FindingRecord, VerdictRecord, ExpectationRecord, SummaryRecord)
+    kept = [record for record in records if isinstance(record, shown)]
     findings = [record for record in kept if isinstance(record, FindingRecord)]
     verdicts = [record for record in kept if isinstance(record, VerdictRecord)]
     if findings:
         _findings(console, findings)
     _verdicts(console, verdicts, findings)
+    _expectations(console, [record for record in kept if isinstance(record, ExpectationRecord)])
     for record in kept:
         if isinstance(record, SummaryRecord):
             console.blank()
@@ -326,6 +336,15 @@ def _verdicts(console: Console, verdicts: Sequence[VerdictRecord], findings: Seq
         console.note(f"and {count(len(graded) - len(shown), 'verdict')} more; --json has them all, --origin picks one")
     if not verdicts:
         console.text("Nothing to judge: no request that is asked about was seen.")
+
+
+def _expectations(console: Console, expectations: Sequence[ExpectationRecord]) -> None:
+    if not expectations:
+        return
+    met = sum(expectation.met for expectation in expectations)
+    console.heading(f"Expected {expectations[0].expected}: met by {met} of {count(len(expectations), 'origin')}")
+    for expectation in sorted(expectations, key=lambda expectation: expectation.met):
+        console.expectation(expectation)
 
 
 def _without_repetition(findings: Sequence[FindingRecord]) -> Iterator[FindingRecord]:

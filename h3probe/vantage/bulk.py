@@ -12,12 +12,12 @@ import struct
 from typing import Final
 
 WINDOW_NS: Final = 100_000_000
-PACKETS: Final = 256
+PACKETS: Final = 128
 """Packets of both directions in a window that make a flow bulk: by then its handshake is over."""
 BYTES: Final = 2 << 20
 """Likewise, where single packets are aggregates of many."""
 
-ONE_IN: Final = 256
+ONE_IN: Final = 512
 """Of a bulk flow's packets, one in so many is kept; a power of two."""
 
 MOST: Final = 12
@@ -25,7 +25,7 @@ MOST: Final = 12
 
 _CALM_NS: Final = 1_000_000_000
 _CALM_PACKETS: Final = 3
-"""With fewer of its packets kept in a calm window, a flow is no longer bulk: below some 700 packets a second."""
+"""With fewer of its packets kept in a calm window, a flow is no longer bulk: below some 1,500 packets a second."""
 
 _KNOWN: Final = 4096
 _PORTS = struct.Struct("!HH")

@@ -143,6 +143,16 @@ def test_the_findings_status() -> None:
     assert relayed("--exit-code", "findings", "--", "sh", "-c", "exit 7").returncode == 0
 
 
+@pytest.mark.parametrize(("own", "status"), [(0, 1), (7, 7)])
+def test_an_expectation_that_is_not_met(own: int, status: int, tmp_path: Path) -> None:
+    """It gives a command that ended well another status, and leaves a failed one its own; the report is written."""
+    report = tmp_path / "h3.xml"
+    done = relayed("--expect", "h3", "--junit", str(report), "--", "sh", "-c", f"exit {own}")
+    assert done.returncode == status
+    assert "No request to any origin was seen" in done.stdout
+    assert 'failures="1"' in report.read_text()
+
+
 def test_json_has_standard_output_to_itself() -> None:
     """With `--json` what the command prints goes to standard error; without, it stays where it is."""
     done = relayed("--json", "--", "echo", "hello")

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
     from h3probe.diagnose.story import Story
     from h3probe.events import Event
-    from h3probe.records import AnyRecord, Moment
+    from h3probe.records import AnyRecord, HttpVersion, Moment
 
 Side = Literal["client", "server"]
 START_NS = 1_780_000_000_000_000_000
@@ -274,12 +274,13 @@ class Network:
         version: int = V1,
         ech: bool = False,
         available: tuple[int, ...] = (V1,),
+        psk: bool = False,
     ) -> Quic:
         """A client that may speak QUIC to a server."""
         number = next(self._flows)
         self._software.add(software)
         ends = (client, client_port or next(self._ports), server, port)
-        hello = _quic_hello(number, sni, alpn, software, ech=ech, versions=(version, *available))
+        hello = _quic_hello(number, sni, alpn, software, ech=ech, psk=psk, versions=(version, *available))
         return Quic(self, number, *ends, software, version, hello)
 
     def tcp(
@@ -419,14 +420,21 @@ class Network:
         seen: Callable[[Packet], bool] = lambda _: True,
         filters: Filters | None = None,
         truncated: bool = False,
+        expects: HttpVersion | None = None,
     ) -> Explained:
         """Run the engine over what a vantage point sees."""
-        return explain(self.events(seen), filters=filters, truncated=truncated)
+        return explain(self.events(seen), filters=filters, truncated=truncated, expects=expects)
 
 
-def explain(events: Iterable[Event], *, filters: Filters | None = None, truncated: bool = False) -> Explained:
+def explain(
+    events: Iterable[Event],
+    *,
+    filters: Filters | None = None,
+    truncated: bool = False,
+    expects: HttpVersion | None = None,
+) -> Explained:
     """Run an engine over events, and check that what it says hangs together."""
-    engine = Engine("test", "pcap", filters or Filters())
+    engine = Engine("test", "pcap", filters or Filters(), expects=expects)
     records = [record for event in events for record in engine.feed(event)]
     records += engine.finish(truncated=truncated)
     counts = Counter(record.type for record in records)
@@ -470,6 +478,7 @@ def _quic_hello(
     software: Software,
     *,
     ech: bool,
+    psk: bool,
     versions: tuple[int, ...],
 ) -> bytes:
     values = {17: tls.u16s(*(half for v in versions for half in (v >> 16, v & 0xFFFF))), 0x4752: bytes(4)}
@@ -480,6 +489,7 @@ def _quic_hello(
     extensions = [tls.supported_versions(0x0304), tls.alpn(*(p.encode() for p in alpn)), (57, parameters)]
     extensions += [tls.server_name(sni.encode())] if sni is not None else []
     extensions += [(0xFE0D, bytes(32))] if ech else []
+    extensions += [(41, bytes(32))] if psk else []
     return _hello(number, extensions, (0x1301, 0x1302, 0x1303))
 
 
@@ -535,6 +545,7 @@ class Quic(_Connection):
     server_numbers: count[int] = field(default_factory=count)
     last_from_client: bytes = b""
     last_from_server: bytes = b""
+    times: int = 1
 
     def __post_init__(self) -> None:
         self._fresh_ids(self.number)
@@ -549,7 +560,8 @@ class Quic(_Connection):
     def again(self, version: int | None = None) -> None:
         """The client begins a new connection from the same port."""
         self.version = version or self.version
-        self._fresh_ids(self.number + 100)
+        self._fresh_ids(self.number + 100 * self.times)
+        self.times += 1
 
     def datagram(self, at: float, by: Side, payload: bytes) -> None:
         """Any UDP datagram on this pair of ports."""

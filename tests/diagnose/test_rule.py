@@ -21,14 +21,14 @@ def test_the_catalogue_is_the_folder() -> None:
 
 @pytest.mark.parametrize("slug", CATALOGUE)
 def test_a_rule_is_whole(slug: str) -> None:
-    """A rule has its words, its sources, and looks either at stories or at the capture."""
+    """A rule has its words, its sources, and looks either at stories, whole or in parts, or at the capture."""
     rule = CATALOGUE[slug]
     assert rule.slug == slug
     assert rule.title
     assert rule.looks_for.endswith(".")
     assert rule.advice.endswith(".")
     assert rule.sources
-    assert (rule.check is None) != (rule.check_capture is None)
+    assert [rule.check, rule.check_whole, rule.check_capture].count(None) == 2
 
 
 def test_a_finding_is_known_by_rule_and_connections() -> None:

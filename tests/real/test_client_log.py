@@ -118,6 +118,11 @@ def test_advertised_and_blocked(watched: SideBySide) -> None:
     assert third["at"] <= later["at"] < third["at"] + third["took"]
     (fallback,) = [f for f in seen.all("finding") if f["rule"] == "fallback-delay"]
     assert "maxInitialTimeout" in fallback["summary"]
+    joined = seen.finding("joined-failing-attempt")
+    assert joined["connections"] == [attempt["id"]]
+    assert joined["cost"] == pytest.approx(second["took"], abs=0.001)
+    assert joined["summary"].startswith("Request 2 to localhost:")
+    assert seen.finding("stale-alt-svc")["connections"] == [later["id"]]
 
 
 def test_ready_first_and_not_used(watched: SideBySide) -> None:

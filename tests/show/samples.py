@@ -11,6 +11,7 @@ from h3probe.records import (
     DnsRecord,
     Evidence,
     ExchangeRecord,
+    ExpectationRecord,
     FindingRecord,
     IcmpRecord,
     Moment,
@@ -114,6 +115,20 @@ def verdicts() -> list[VerdictRecord]:
     ]  # fmt: skip
 
 
+def expectations() -> list[ExpectationRecord]:
+    """One that was met, one that was not, and one of no origin."""
+    return [
+        ExpectationRecord(
+            "expectation-1", 61.0, TIME, "localhost:4433", "HTTP/3", False, {"HTTP/2": 1, "HTTP/3": 3},
+            "Not HTTP/3 for 1 of 4 requests: 1 HTTP/2.",
+        ),
+        ExpectationRecord(
+            "expectation-2", 61.0, TIME, "example.org:443", "HTTP/3", True, {"HTTP/3": 4}, "HTTP/3 for all 4 requests.",
+        ),
+        ExpectationRecord("expectation-3", 61.0, None, None, "HTTP/3", False, None, "No request was seen."),
+    ]  # fmt: skip
+
+
 def summary() -> SummaryRecord:
     """The figures of a capture that lost packets."""
     counts = {"quic": 4, "tcp": 2, "icmp": 1, "finding": 3, "verdict": 3}
@@ -151,5 +166,6 @@ def all_records() -> list[AnyRecord]:
         RaceRecord("race-1", 0.0, TIME, None, "127.0.0.1", q, "tcp-1", 0.1 + 0.2, None, 0.164, "tcp", None, None, None),
         *findings(),
         *verdicts(),
+        *expectations(),
         summary(),
     ]  # fmt: skip

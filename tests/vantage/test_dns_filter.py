@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from h3probe.vantage import dns_filter
 from h3probe.vantage.dns_filter import DnsFilter, answers, asks_for_bindings, nodata, without_bindings
+from h3probe.vantage.proxy_ports import claim
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -176,10 +177,12 @@ class Upstream(asyncio.DatagramProtocol):
 async def forwarding(say: Callable[[bytes], list[bytes]]) -> AsyncIterator[tuple[Upstream, int]]:
     """A forwarder before a server."""
     loop = asyncio.get_running_loop()
-    transport, upstream = await loop.create_datagram_endpoint(lambda: Upstream(say), local_addr=("127.0.0.1", 0))
+    # One that is free for both transports: any other has the one, and perhaps not the other.
+    where, here = (("127.0.0.1", claim("127.0.0.1", 0, udp=True)[1]) for _ in range(2))
+    transport, upstream = await loop.create_datagram_endpoint(lambda: Upstream(say), local_addr=where)
     server = await asyncio.start_server(upstream.connected, "127.0.0.1", upstream.port)
     served = DnsFilter(("127.0.0.1", upstream.port))
-    await served.start(("127.0.0.1", 0))
+    await served.start(here)
     try:
         yield upstream, served.address[1]
     finally:

@@ -10,6 +10,7 @@ from h3probe.diagnose.rules import (
     fallback_delay,
     h3_learned_late,
     incomplete_capture,
+    joined_failing_attempt,
     no_fallback,
     no_quic_attempt,
     proxy_bypass,
@@ -25,6 +26,9 @@ from h3probe.diagnose.rules import (
     race_lost,
     repeated_timeout,
     server_distrusted,
+    socket_fan_out,
+    stale_alt_svc,
+    stuck_on_quic,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
 
 # In the order in which they are printed: what explains first.
 _RULES = (
+    stuck_on_quic.RULE,
+    joined_failing_attempt.RULE,
+    stale_alt_svc.RULE,
     repeated_timeout.RULE,
     fallback_delay.RULE,
     no_fallback.RULE,
@@ -52,6 +59,7 @@ _RULES = (
     no_quic_attempt.RULE,
     h3_learned_late.RULE,
     alt_svc_unusable.RULE,
+    socket_fan_out.RULE,
     proxy_died.RULE,
     incomplete_capture.RULE,
 )

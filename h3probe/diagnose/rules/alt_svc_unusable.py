@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.alternative import SILENT
 from h3probe.diagnose.rule import Finding, Rule
-from h3probe.text import clean
+from h3probe.text import clean, count
 from h3probe.track.mark import Mark
 from h3probe.wire.altsvc import parse
 
@@ -13,9 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from h3probe.diagnose.story import Story
+    from h3probe.events import AltSvcSeen
+    from h3probe.track.quic import QuicConnection
     from h3probe.wire.altsvc import AltSvc
 
 SLUG = "alt-svc-unusable"
+# A server may send other lines each time, as with an ma that counts down: of how many it is asked where they lead.
+FOLLOWED = 16
 ADVICE = 'Send one line such as `alt-svc: h3=":443"; ma=86400`.'
 
 
@@ -36,6 +41,28 @@ def faults(lines: Sequence[str], family: str | None) -> list[str]:
     return found
 
 
+def dead_ends(story: Story, seen: AltSvcSeen) -> list[str]:
+    """Where the lines lead, at other ports than the origin's own; empty when QUIC may work at one of the places."""
+    name, _, own = (story.origin or "").rpartition(":")
+    h3 = [a for a in parse(seen.lines).alternatives if a.protocol == "h3" and a.max_age > 0]
+    found: list[str] = []
+    for place in dict.fromkeys((a.host, a.port) for a in h3):
+        host, port = place
+        tried = [q for q in story.host_quic if q.server.port == port and _is_for(q, name)]
+        tried = [q for q in tried if q.first.time_ns > seen.time_ns]
+        if str(port) == own or not tried or not all(q.outcome(story.now_ns) in SILENT for q in tried):
+            return []  # The origin's own port is another rule's.
+        what = "refuses QUIC" if all(q.refusals for q in tried) else "does not answer QUIC"
+        at = f"{clean(host, 200)}:{port}" if host else f"port {port}"
+        found.append(f"it leads to {at}, which {what} ({count(len(tried), 'attempt')})")
+    return found
+
+
+def _is_for(attempt: QuicConnection, name: str) -> bool:
+    """Whether an attempt names the origin's host, as it does at an alternative, too (RFC 7838, 2.1)."""
+    return attempt.hello is not None and (attempt.hello.sni or "").lower().rstrip(".") == name
+
+
 def _second_line(lines: Sequence[str], parsed: AltSvc) -> list[str]:
     first = parse(lines[:1])
     if any(a.protocol == "h3" for a in first.alternatives) or not parsed.alternatives:
@@ -52,6 +79,8 @@ def check(story: Story) -> Iterator[Finding]:
             continue
         told.add(seen.lines)
         reasons = faults(seen.lines, family)
+        if not reasons and len(told) <= FOLLOWED:
+            reasons = dead_ends(story, seen)
         if not reasons:
             continue
         value = clean(" | ".join(seen.lines), 200)
@@ -66,7 +95,8 @@ RULE = Rule(
     title="Alt-Svc that cannot be used",
     looks_for=(
         "Alt-Svc lines without a usable h3: not valid by the grammar, drafts of HTTP/3 only, ma=0, `clear`, or h3 in a "
-        "second header line where the client is known to read one."
+        "second header line where the client is known to read one. Or only such as lead to another port, or to another "
+        "host there, where nothing answered the QUIC attempts of the client's host that name the origin."
     ),
     advice=ADVICE,
     sources=("RFC 7838, 3", "measured: JDK 26 reads the first header line only, and only exact `h3`"),

@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, lasted
+from h3probe.diagnose.rules import repeated_timeout, stuck_on_quic
 from h3probe.diagnose.words import close_text, cut
 from h3probe.text import seconds
 from h3probe.track.clock import NS
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from h3probe.diagnose.story import Story
+    from h3probe.records import Severity
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
 
@@ -35,10 +37,13 @@ def check(story: Story) -> Iterator[Finding]:
     began_ns = tail[0].first.time_ns
     if any(t.first.time_ns >= began_ns for t in story.tcp) or story.tcp_open_at(began_ns) is not None:
         return
+    # Where an Alt-Svc record led to another port, the origin's own is what the client falls back to.
+    if any(t.last.time_ns >= began_ns for t in story.tcp_elsewhere):
+        return
     last = max((q.last_client or q.last).time_ns for q in tail)
     alone = replace(story, quic=tail, tcp=[])
     if alone.had_time and not any(_lived_on(q, tail[0]) for q in story.quic if q not in tail):
-        yield _finding(alone, (last - began_ns) / NS)
+        yield _finding(alone, (last - began_ns) / NS, _cost(story, tail))
 
 
 def _lived_on(earlier: QuicConnection, attempt: QuicConnection) -> bool:
@@ -46,7 +51,22 @@ def _lived_on(earlier: QuicConnection, attempt: QuicConnection) -> bool:
     return earlier.established and (earlier.last_client or earlier.last).time_ns >= attempt.first.time_ns
 
 
-def _finding(story: Story, seen: float) -> Finding:
+def _cost(story: Story, attempts: list[QuicConnection]) -> float | None:
+    """Seconds during which an attempt was pending; None where another finding has them, or where they are none."""
+    ids = {attempt.id for attempt in attempts}
+    elsewhere = [c.id for finding in repeated_timeout.check(story) for c in finding.about]
+    elsewhere += [attempt.id for run in stuck_on_quic.runs(story) for attempt in run]
+    if not ids.isdisjoint(elsewhere):
+        return None
+    total, until_ns = 0, 0
+    for attempt in attempts:
+        end_ns = (attempt.last_client or attempt.last).time_ns
+        total += max(end_ns - max(attempt.first.time_ns, until_ns), 0)
+        until_ns = max(until_ns, end_ns)
+    return total / NS or None
+
+
+def _finding(story: Story, seen: float, cost: float | None) -> Finding:
     attempts: list[QuicConnection] = story.quic
     places = sorted({str(q.server) for q in attempts})
     count = "a QUIC attempt" if len(attempts) == 1 else f"{len(attempts)} QUIC attempts"
@@ -59,11 +79,13 @@ def _finding(story: Story, seen: float) -> Finding:
         if attempt.client_close is not None:
             evidence.append((attempt.client_close[0], f"the client ends it: {close_text(attempt.client_close[1])}"))
     weak = story.one_sided and all(a.client_close is None for a in attempts)
+    filtered = "tcp" in story.lacks and story.vantage == "wire"
     if weak:
         summary += f" {ONE_SIDED}"
-    elif "tcp" in story.lacks and story.vantage == "wire":
+    elif filtered:
         summary += " The capture holds no TCP at all: where a filter left it out, this says nothing."
-    return Finding(SLUG, "notice" if weak else "problem", summary, cut(evidence), ADVICE, list(attempts))
+    severity: Severity = "notice" if weak else "problem"
+    return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts), None if weak or filtered else cost)
 
 
 RULE = Rule(
@@ -72,7 +94,10 @@ RULE = Rule(
     title="No fallback to TCP",
     looks_for=(
         "Failed QUIC attempts at an origin, and no SYN to it: for as long as this client is known to take before it "
-        "goes on to TCP, or 5 s where it is not known. A TCP connection that was open already is a fallback."
+        "goes on to TCP, or 5 s where it is not known. A TCP connection that was open already is a fallback, and so is "
+        "one to the name's other port, from which an Alt-Svc record may have led here. The cost is the time in which "
+        "an attempt was pending, unless `repeated-timeout` or `stuck-on-quic` has it, or TCP may have been left out of "
+        "the capture."
     ),
     advice=ADVICE,
     sources=("RFC 9114, 3.1", "measured: JDK 26 with HTTP_3_URI_ONLY, curl with --http3-only"),

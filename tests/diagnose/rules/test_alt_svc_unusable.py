@@ -87,3 +87,44 @@ def test_the_same_lines_are_told_once() -> None:
 def test_control_characters_are_not_repeated() -> None:
     """What a server sends may be meant for the terminal."""
     assert responded("h3=\x1b[2J").explain().the(RULE).summary.isprintable()
+
+
+def led_to(port: int, *lines: str, sni: str = "example.org", answers: bool = False, at: float = 1.0) -> Network:
+    """A response over TCP with these lines, and a QUIC attempt at a port."""
+    network = Network()
+    network.tcp().connects(0.0)
+    network.told_alt_svc(0.1, *lines)
+    quic = network.quic(port=port, sni=sni)
+    if answers:
+        quic.connects(at)
+    else:
+        quic.initials(at, at + 1.0, at + 3.0)
+        quic.close(at + 5.0, 0)
+    network.tcp().connects(at + 5.01)
+    return network
+
+
+@pytest.mark.parametrize("line", ['h3=":8443"; ma=60', 'h3="alt.example:8443"; ma=60'])
+def test_a_place_that_does_not_answer_is_told(line: str) -> None:
+    """The wrong port, or another host's, once the client has found out."""
+    said = led_to(8443, line).explain()
+    finding = said.the(RULE)
+    assert "8443, which does not answer QUIC (1 attempt)" in finding.summary
+    assert said.found("no-fallback") == []
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        led_to(8443, 'h3=":8443"; ma=60', answers=True),
+        led_to(9443, 'h3=":8443"; ma=60'),
+        led_to(8443, 'h3=":8443"; ma=60, h3=":9443"'),
+        led_to(8443, 'h3=":8443"; ma=60', sni="other.example"),
+        led_to(8443, 'h3=":8443"; ma=60', at=0.05),
+        led_to(443, 'h3=":443"; ma=60'),
+    ],
+    ids=["answers", "elsewhere", "another place is left", "another name", "before the offer", "the origin's own port"],
+)
+def test_a_place_of_which_nothing_is_known_is_none(network: Network) -> None:
+    """Only attempts for this name, at every place that the lines name, after they were seen, prove it."""
+    assert network.explain().found(RULE) == []

@@ -18,6 +18,51 @@ def test_a_client_that_never_tries_tcp_is_told() -> None:
     assert finding.connections == ["quic-1"]
 
 
+def test_the_cost_is_the_time_in_which_an_attempt_was_pending() -> None:
+    """Two attempts side by side cost once what they cost, and what nobody waited for costs nothing."""
+    network = Network()
+    network.tcp(server="198.51.100.9", port=25, sni="other.example").connects(0.0)
+    network.quic().initials(0.0, 1.0, 3.0)
+    network.quic(server="198.51.100.2").initials(0.1, 1.1, 3.5)
+    network.quic().initials(10.0, 11.0, 13.0, 17.0)
+    assert network.explain().the(RULE).cost == pytest.approx(10.5)
+
+
+def test_seconds_are_told_once() -> None:
+    """Where another rule has them, or a filter may have left TCP out, this one has none."""
+    network = Network()
+    network.tcp(server="198.51.100.9", port=25, sni="other.example").connects(0.0)
+    quic = network.quic(software=JDK)
+    for at in (0.0, 29.99):
+        quic.initials(*(at + after for after in (0.0, 1.0, 3.0, 7.0, 15.0)))
+        quic.close(at + 30.0, 0xC, b"No response from peer for 30 seconds")
+        quic.again()
+    said = network.explain()
+    assert said.the(RULE).cost is None
+    assert said.the("repeated-timeout").cost == pytest.approx(59.99)
+    network = Network()
+    network.quic().initials(0.0, 1.0, 3.0, 7.0)
+    assert network.explain().the(RULE).cost is None
+
+
+def test_an_outage_has_its_cost_already() -> None:
+    """A client that is stuck on QUIC after its TCP connection was closed is told of by both rules, its cost by one."""
+    network = Network()
+    tcp = network.tcp(sni="localhost", software=JDK)
+    tcp.connects(0.0)
+    tcp.fin(1.0)
+    quic = network.quic(sni="localhost", software=JDK, psk=True)
+    for at in (2.0, 22.1, 42.2):
+        quic.initials(at, at + 1.0, at + 3.0)
+        quic.close(at + 20.0, 0xC)
+        quic.again()
+    said = network.explain()
+    assert {finding.rule: finding.cost for finding in said.findings if finding.rule in (RULE, "stuck-on-quic")} == {
+        RULE: None,
+        "stuck-on-quic": pytest.approx(60.0),
+    }
+
+
 def test_a_known_client_gets_the_time_that_it_is_known_to_take() -> None:
     """The JDK goes on to TCP after 30 s: before that nothing is said."""
     for last, fires in ((15.0, False), (31.9, True)):

@@ -1,133 +1,16 @@
-"""What a vantage point can report: one frozen, slotted dataclass per event.
+"""What the proxy reports.
 
-Times are integers, nanoseconds since the Unix epoch, and come from whoever observed the event; nothing
-downstream has a clock of its own. Addresses are packed (4 or 16 bytes), as they stand on the wire.
+A `connection` is one that a client made to the proxy (for UDP: one 4-tuple), named by an id
+that is unique in one run of it; `client` and `proxy` are its two ends as they appear on the wire. The clients of a
+transparent proxy know nothing of it, and neither do their packets: `proxy` is then the server that was connected to.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
-
-class Endpoint(NamedTuple):
-    """An address and a port, one side of a 5-tuple.
-
-    Attributes:
-        host: The address, packed: 4 bytes for IPv4, 16 for IPv6.
-        port: 0-65535.
-    """
-
-    host: bytes
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.address}]:{self.port}" if len(self.host) == 16 else f"{self.address}:{self.port}"
-
-    @property
-    def address(self) -> str:
-        """The address alone, in its usual spelling (RFC 5952)."""
-        return str(ipaddress.ip_address(self.host))
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether the address is 127.0.0.0/8 or ::1."""
-        return ipaddress.ip_address(self.host).is_loopback
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One link-layer frame, as a sniffer or a capture file gives it.
-
-    Attributes:
-        number: From 1, counted over the whole source.
-        time_ns: When it was captured.
-        link_type: A LINKTYPE_ number (1 Ethernet, 101 RAW, 113 SLL, 276 SLL2, ...).
-        data: The bytes captured, which a snaplen may have cut.
-        length: The bytes that were on the wire; never below `len(data)`.
-        interface: Its name, where the source knows it.
-    """
-
-    number: int
-    time_ns: int
-    link_type: int
-    data: bytes
-    length: int
-    interface: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process on this host that owns a socket.
-
-    Attributes:
-        pid: Its number.
-        name: Its name, at most 15 characters on Linux.
-    """
-
-    pid: int
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.name}[{self.pid}]"
-
-
-@dataclass(frozen=True, slots=True)
-class SocketOwner:
-    """The owner of a local socket, looked up while it was open.
-
-    Attributes:
-        time_ns: When it was looked up.
-        protocol: 6 for TCP, 17 for UDP.
-        local: The socket's own side as it appears on the wire.
-        process: The owner.
-    """
-
-    time_ns: int
-    protocol: int
-    local: Endpoint
-    process: Process
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """Packets that were there and were not seen.
-
-    Attributes:
-        count: Since the last such event.
-        reason: Who lost them, in plain words (`the kernel's ring was full`).
-    """
-
-    count: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A part of the source that could not be read as what it should be.
-
-    Attributes:
-        reason: What, and where, in plain words.
-    """
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Secrets:
-    """TLS secrets, in the format of SSLKEYLOGFILE (draft-ietf-tls-keylogfile); they come before the packets.
-
-    Attributes:
-        key_log: Whole lines. In no `repr`: whatever prints events by accident gives nothing away.
-    """
-
-    key_log: bytes = field(repr=False)
-
-
-# What the proxy reports. A `connection` is one that a client made to the proxy (for UDP: one 4-tuple), named by an id
-# that is unique in one run of it; `client` and `proxy` are its two ends as they appear on the wire. The clients of a
-# transparent proxy know nothing of it, and neither do their packets: `proxy` is then the server that was connected to.
+from h3probe.events.wire import Endpoint  # noqa: TC001 - whoever reads events from lines looks at the annotations
 
 Transport = Literal["tcp", "udp"]
 ProxyMode = Literal["regular", "upstream", "reverse", "transparent"]
@@ -360,71 +243,6 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldExchange:
-    """A request and its response, as the client's own log tells of them, or as decrypted traffic shows them.
-
-    Attributes:
-        time_ns: When it was told of; of decrypted traffic, when the response's head came.
-        known_from: Who tells.
-        origin: `https://host:port`.
-        method: As sent; empty where it is not told.
-        url: Without user information, the values of its query left out; empty where it is not told.
-        version: `HTTP/1.1`, `HTTP/2`, `HTTP/3`; None where it is not told (a request that failed).
-        status: None when there was no response.
-        local_port: The client's port; None where it is not told.
-        client: The client's end; None where only the port is told.
-        server: The server's end; likewise.
-        began_ns: When the request began; None where that is not told.
-        error: Why there is no response: the client's own words.
-        within_ns: How far off the times may be; some logs tell whole seconds only.
-        scid: The source connection ID of the client's first Initial, where QUIC carried it, or was to.
-    """
-
-    time_ns: int
-    known_from: Literal["client-log", "decrypted"]
-    origin: str
-    method: str
-    url: str
-    version: str | None = None
-    status: int | None = None
-    local_port: int | None = None
-    client: Endpoint | None = None
-    server: Endpoint | None = None
-    began_ns: int | None = None
-    error: str | None = None
-    within_ns: int = 0
-    scid: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToldAltSvc:
-    """The Alt-Svc lines of a response, as the client's own log tells of them, or as decrypted traffic shows them.
-
-    Attributes:
-        time_ns: When it was told of.
-        known_from: Who tells.
-        origin: `https://host:port`.
-        lines: As the server sent them, in order.
-        local_port: The client's port; None where it is not told.
-        client: The client's end; None where only the port is told.
-        server: The server's end; likewise.
-        within_ns: How far off the time may be.
-    """
-
-    time_ns: int
-    known_from: Literal["client-log", "decrypted"]
-    origin: str
-    lines: tuple[str, ...]
-    local_port: int | None = None
-    client: Endpoint | None = None
-    server: Endpoint | None = None
-    within_ns: int = 0
-
-
-Told = ToldExchange | ToldAltSvc
-
-
-@dataclass(frozen=True, slots=True)
 class AltSvcSeen:
     """The Alt-Svc lines of a response (RFC 7838, 3).
 
@@ -544,5 +362,3 @@ ProxyEvent = (
     | ProxyLog
     | ProxyDied
 )
-
-Event = Frame | SocketOwner | Dropped | Unreadable | Secrets | ProxyEvent | Told

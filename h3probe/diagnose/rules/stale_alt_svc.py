@@ -1,0 +1,115 @@
+"""stale-alt-svc: the client relies on an h3 alternative that does not answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.alternative import is_silent, origin_of_attempt, taken_over_elsewhere, tcp_works
+from h3probe.diagnose.rule import NOTICEABLE_S, Finding, Rule, episodes, lasted
+from h3probe.diagnose.rules.fallback_delay import fallback_of
+from h3probe.diagnose.rules.stuck_on_quic import runs
+from h3probe.diagnose.words import cut
+from h3probe.text import clean, count, seconds
+from h3probe.track.clock import NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h3probe.diagnose.story import Story
+    from h3probe.records import Severity
+    from h3probe.track.mark import Mark
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+
+SLUG = "stale-alt-svc"
+ADVICE = (
+    "The server, or what stands before it, should offer only what answers: start its HTTP/3, open UDP on the way, or "
+    "take the offer back with `alt-svc: clear`. A client remembers an offer until its `ma` runs out; a small `ma` "
+    "makes that short. JDK 26 keeps it in the HttpClient: a new one has forgotten it."
+)
+
+
+def check(story: Story) -> Iterator[Finding]:
+    """Fire for attempts that follow an Alt-Svc record and get no answer, while TCP works and did not race them."""
+    if story.tunnels or story.crowded:
+        return
+    worked = tcp_works(story)
+    if worked is None:
+        return
+    stale = [attempt for attempt in story.quic if _is_stale(story, attempt)]
+    stuck = {attempt.id for run in runs(story) for attempt in run} if stale else set()
+    for attempts in episodes(stale):
+        yield _finding(story, attempts, worked, {attempt.id for attempt in attempts} & stuck)
+
+
+def _is_stale(story: Story, attempt: QuicConnection) -> bool:
+    """Whether an attempt is one, outside of a race and not beside requests that went on over TCP."""
+    if not is_silent(story, attempt) or any(race.quic is attempt for race in story.races):
+        return False
+    if origin_of_attempt(story, attempt) is None:
+        return False
+    end_ns = (attempt.last_client or attempt.last).time_ns
+    tcp = [*story.tcp, *story.tcp_elsewhere]
+    return not any(t.responded_between(attempt.first.time_ns + NS // 5, end_ns) for t in tcp)
+
+
+def _finding(story: Story, attempts: list[QuicConnection], worked: TcpConnection, stuck: set[str]) -> Finding:
+    first = attempts[0]
+    waits: list[float] = []
+    lost: list[float] = []
+    delayed: list[float] = []  # of which no other rule tells
+    evidence: list[tuple[Mark, str]] = [
+        (worked.ready or worked.first, f"TCP to {worked.server} is ready, and answered")
+    ]
+    for attempt in attempts:
+        reason = origin_of_attempt(story, attempt)
+        begins = f"QUIC to {attempt.server} begins"
+        if reason is not None and reason[0] != attempt.first:
+            evidence += [reason, (attempt.first, begins)]
+        elif reason is not None:
+            evidence.append((attempt.first, f"{begins}, {reason[1]}"))
+        tcp, elsewhere = fallback_of(story, attempt), taken_over_elsewhere(story, attempt)
+        tcp = tcp or elsewhere
+        if tcp is not None and tcp.syn is not None:
+            waits.append((tcp.syn.time_ns - attempt.first.time_ns) / NS)
+            if tcp is elsewhere:
+                delayed.append(waits[-1])
+            evidence.append((tcp.syn, f"SYN to {tcp.server}, {seconds(waits[-1])} after the first Initial"))
+        elif any(e.status is None and e.connection == attempt.id for e in story.exchanges):
+            lost.append(lasted(attempt) if attempt.id not in stuck else 0.0)
+            evidence.append((attempt.last_client or attempt.last, "the last packet of it; its request failed"))
+    known = origin_of_attempt(story, first)
+    how = f" ({known[1]})" if known is not None else ""
+    state = "refuses QUIC" if all(attempt.refusals for attempt in attempts) else "does not answer QUIC"
+    summary = f"The client relies on an Alt-Svc record for {clean(story.label, 260)}{how}, and {first.server} {state}."
+    if waits:
+        summary += f" TCP works, and was tried only {seconds(max(waits))} later."
+    elif stuck and not lost:
+        summary += " TCP works, and was not tried."
+    elif lost:
+        summary += f" TCP works, and was not tried: {count(len(lost), 'request')} failed."
+    else:
+        summary += " TCP works, and no new connection to it followed."
+    severity: Severity = "problem" if lost or stuck or any(wait > NOTICEABLE_S for wait in waits) else "notice"
+    return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts), sum(lost + delayed) or None)
+
+
+RULE = Rule(
+    slug=SLUG,
+    severity="problem",
+    title="An Alt-Svc record for a server that does not answer QUIC",
+    looks_for=(
+        "A QUIC attempt that follows an Alt-Svc record and gets no datagram back, outside of a race, while TCP to the "
+        "origin works and no request went on over it. That it follows a record is known from the response that held "
+        "it, where no QUIC came before that, or from marks that JDK 26 gives such an attempt alone: a name without a "
+        "dot, or a resumed session and its 30 s timer before TCP. The seconds waited for TCP are told by "
+        "`fallback-delay`; the cost here is that of requests that failed, or that waited for an alternative at another "
+        "port."
+    ),
+    advice=ADVICE,
+    sources=(
+        "RFC 7838, 2.2 and 2.4",
+        "measured: JDK 26 waits 30 s for an alternative, and starts no TCP beside it",
+    ),
+    check=check,
+)
