@@ -30,6 +30,7 @@ from h3probe.records import (
     SummaryRecord,
     VerdictRecord,
 )
+from h3probe.text import count as number_of
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.table import BoundedTable
@@ -58,6 +59,10 @@ SILENT_BEHIND_PROXY = "Nothing was sent: no CONNECT to the proxy, no QUIC packet
 URI_ONLY = (
     "this is what HTTP_3_URI_ONLY with a proxy looks like: the request fails at once, with "
     "UnsupportedProtocolVersionException."
+)
+NOT_KNOWN_TO_BE_ITS = (
+    "No CONNECT to the proxy, and no QUIC packet and no TCP connection that is known to be the command's; the owner of "
+    "{} on this host is not known."
 )
 SILENT_ALONE = "It asked for nothing: no QUIC packet and no TCP connection in its network."
 ASKED_DNS = "It asked for names, {}and for nothing else: no QUIC packet and no TCP connection in its network."
@@ -407,6 +412,9 @@ class Engine:
         if story is not None and story.unowned:
             # Whether the command had anything to do with it is not known: it is no problem of the command's.
             finding = replace(finding, severity="info", summary=f"{UNOWNED}: {finding.summary}")
+        if self.conditions:
+            asked = f"{'; '.join(self.conditions)}, as asked for here."
+            finding = replace(finding, advice=f"{asked[:1].upper()}{asked[1:]} Without that: {finding.advice}")
         self._problem = self._problem or finding.severity == "problem"
         return self._builder.finding(finding, story, next(self._finding_ids))
 
@@ -428,14 +436,17 @@ class Engine:
         told = [story for story in stories if deserves_verdict(story)]
         wanted = self.filters.wanted
         sent = [c for c in self._kept if wanted is None or wanted(c)]
-        if not sent and not self.tracker.proxy.facts.exchanges:
-            if self.behind_proxy is not None:
-                sentence = SILENT_BEHIND_PROXY + HINTS[self.is_java] if self.vantage == "wire" else self._unseen("")
-                return [self._silence(None, self.behind_proxy, sentence, 1)]
-            if self.alone is not None:
-                names = self.tracker.names
-                silent = ASKED_DNS.format("" if names.answered else "got no answer, ") if names.asked else SILENT_ALONE
-                return [self._silence(None, self.alone, f"{silent}{self._conditions()}", 1)]
+        unowned = [c for c in sent if c.process is None] if self.wants_command else []
+        asked = self.tracker.proxy.facts.exchanges or any(_at_proxy(connection) for connection in sent)
+        if len(unowned) == len(sent) and self.behind_proxy is not None and not asked:
+            sentence = SILENT_BEHIND_PROXY + HINTS[self.is_java] if self.vantage == "wire" else self._unseen("")
+            if unowned:
+                sentence = NOT_KNOWN_TO_BE_ITS.format(number_of(len(unowned), "other connection"))
+            return [self._silence(None, self.behind_proxy, sentence, len(stories) + 1)]
+        if not sent and not self.tracker.proxy.facts.exchanges and self.alone is not None:
+            names = self.tracker.names
+            silent = ASKED_DNS.format("" if names.answered else "got no answer, ") if names.asked else SILENT_ALONE
+            return [self._silence(None, self.alone, f"{silent}{self._conditions()}", 1)]
         hidden = [c for c in sent if not self.filters.connection(c)]
         absent = [
             origin
@@ -503,3 +514,8 @@ def _may_be_to(origin: str, connection: Connection) -> bool:
     only = Filters(frozenset({origin}))
     tunnels = connection.tunnels.asked if connection.transport == "tcp" and connection.tunnels is not None else []
     return only.origin(connection) is not False or any(only.named(tunnel.target.lower()) for tunnel in tunnels)
+
+
+def _at_proxy(connection: Connection) -> bool:
+    """Whether a connection leads to a proxy, by what was asked on it or by the proxy's own word."""
+    return connection.transport == "tcp" and (connection.tunnels is not None or connection.reported)

@@ -252,7 +252,8 @@ def _add_surroundings(
         hosts = quic_of_host | strange if story.host == LOOPBACK else [story.host]
         pids = {c.process.pid for c in story.connections if c.process is not None}
         on_host = [quic for host in hosts for quic in quic_of_host.get(host, [])]
-        story.host_quic = [q for q in on_host if not pids or q.process is None or q.process.pid in pids]
+        story.host_quic = [q for q in on_host if not pids or (q.process is not None and q.process.pid in pids)]
+        story.unowned_quic = [q for q in on_host if pids and q.process is None]
         story.others_quic = [q for q in on_host if pids and q.process is not None and q.process.pid not in pids]
         story.strangers_quic = any(strange.get(host) for host in hosts)
         story.other_ports = _other_ports(story)

@@ -12,6 +12,7 @@ from h3probe.track.clock import NS
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
     from h3probe.records import KnownFrom, Transport
+    from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
 
@@ -52,10 +53,16 @@ def _in_one_race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> bool
         return False
     earlier, later_start = (quic, tcp.syn.time_ns) if gap >= 0 else (tcp, quic.first.time_ns)
     if earlier.transport == "quic":
-        done = [m.time_ns for m in (quic.ready, quic.ended) if m is not None]
+        done = [m.time_ns for m in (quic.ready, quic.ended, _refused_for_good(quic)) if m is not None]
     else:
         done = [m.time_ns for m in (tcp.ready, tcp.ended[0] if tcp.ended else None) if m is not None]
     return not done or min(done) > later_start or _refused_twin(tcp, quic)
+
+
+def _refused_for_good(quic: QuicConnection) -> Mark | None:
+    """Where a client was refused that heeds it: it sent nothing after."""
+    refused = quic.refusals[0][0] if quic.refusals else None
+    return refused if refused is not None and (quic.last_client or quic.last).time_ns <= refused.time_ns else None
 
 
 def _refused_twin(tcp: TcpConnection, quic: QuicConnection) -> bool:

@@ -86,6 +86,7 @@ class Story:
             there to here.
         host_quic: All QUIC that left the client's host, to whatever origin; where processes are known, its own.
         others_quic: QUIC that left the client's host from other processes that are asked about.
+        unowned_quic: QUIC that left the client's host, and that may be the client's or anybody's.
         strangers_quic: Whether QUIC left it from processes that nobody asked about.
         of_command: Whether only a command's traffic is asked about.
         in_the_clear: Whether it is about http:// requests that the proxy saw.
@@ -121,6 +122,7 @@ class Story:
     tcp_elsewhere: list[TcpConnection] = field(default_factory=list)
     host_quic: list[QuicConnection] = field(default_factory=list)
     others_quic: list[QuicConnection] = field(default_factory=list)
+    unowned_quic: list[QuicConnection] = field(default_factory=list)
     strangers_quic: bool = False
     of_command: bool = False
     in_the_clear: bool = False

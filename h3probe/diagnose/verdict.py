@@ -269,7 +269,9 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
     if not story.quic and story.other_ports:
         ports = ", ".join(map(str, story.other_ports))
         return f"{name}: no QUIC packet was sent to this port; QUIC for the same name went to port {ports}."
-    if not story.quic and any(q.server == tcp.server and (q.hello is None or not q.hello.sni) for q in story.host_quic):
+    if not story.quic and any(
+        q.server == tcp.server and (q.hello is None or not q.hello.sni) for q in (*story.host_quic, *story.unowned_quic)
+    ):
         return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
     if not story.quic and story.mixed:
         return f"{name}; whether this client sent QUIC too cannot be told from that of others."

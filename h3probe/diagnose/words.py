@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
 from h3probe.diagnose.rule import lasted
-from h3probe.text import clean, seconds
+from h3probe.text import clean, count, seconds
 from h3probe.track.clock import NS
 from h3probe.wire.quic.errors import error_name
 
@@ -115,7 +115,10 @@ def upstream_failure(carrier: TcpConnection, tunnel: Tunnel) -> str | None:
 
 
 def no_quic(story: Story) -> str:
-    """What can be said of QUIC where none was seen."""
+    """What can be said of QUIC where none was seen to be the client's."""
+    if story.vantage == "wire" and story.unowned_quic:
+        others = count(len(story.unowned_quic), "QUIC connection")
+        return f"no QUIC packet is known to be this client's (the owner of {others} on this host is not known)"
     if story.vantage == "wire" and (story.others_quic or story.strangers_quic):
         return "this client sent no QUIC packet"
     if story.vantage == "wire":

@@ -136,6 +136,7 @@ def _transparent(addresses: Addresses, asked: Asked, *, ipv6: bool) -> ProxySpec
         intercept=asked.intercept,
         upstream_ca=asked.server_ca,
         aliases=((addresses.host, "127.0.0.1"), (addresses.host6, "::1")),
+        temporary=True,  # nothing outlives the isolation, and its authority neither
     )
 
 

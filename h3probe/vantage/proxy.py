@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -71,7 +73,8 @@ class Proxy:
 
     Args:
         spec: What is asked of it.
-        folder: Where its authority is kept; below the user's data folder unless given.
+        folder: Where its authority is kept; below the user's data folder unless given, and nowhere for long where the
+            spec says so.
         user: Whom it runs as, when this process is root.
         wrap: Makes the command line that runs a given one in another network namespace, which is where the listeners
             of a transparent proxy are. It may take root for that; what it runs is to be `user`'s, and to keep its
@@ -93,6 +96,9 @@ class Proxy:
         descriptors: Sequence[int] = (),
     ) -> None:
         self.spec = spec
+        if spec.temporary:
+            with privileges.acting_as(user):
+                folder = Path(tempfile.mkdtemp(prefix="h3probe-"))
         self.folder = folder or default_folder(privileges.environment_of(user) if user is not None else None)
         self.addresses: list[Endpoint] = []
         self.ready = False
@@ -156,8 +162,18 @@ class Proxy:
             os.close(theirs)
             os.close(their_words)
         spec = self.spec
-        secrets = self._secrets()
-        self._tell(Settings(theirs, spec.intercept, spec.upstream, standing, spec.look_directly, secrets, spec.aliases))
+        self._tell(
+            Settings(
+                events=theirs,
+                intercept=spec.intercept,
+                upstream=spec.upstream,
+                standing=standing,
+                look_directly=spec.look_directly,
+                secrets=self._secrets(),
+                aliases=spec.aliases,
+                temporary=spec.temporary,
+            )
+        )
 
     def wait_until_ready(self, timeout: float = START_S) -> None:
         """Wait until it listens; what it reports until then is kept for `events`.
@@ -213,6 +229,8 @@ class Proxy:
         while more := self._read():
             rest += more
         self._close()
+        if self.spec.temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
         return rest
 
     def __enter__(self) -> Self:

@@ -64,6 +64,7 @@ class ProxySpec:
         insecure: Whether servers' certificates are believed unseen.
         transparent: Where a transparent proxy listens for what is redirected to it, an address and a port for each
             family. Not the unspecified address: a client that knew it could have the proxy connect to itself forever.
+        temporary: Whether its authority is made anew, and removed with it, however this process ends.
         aliases: Of a transparent proxy: addresses, and the ones that its clients had in mind, where something before it
             has put the former in place of the latter (`("198.18.0.9", "127.0.0.1")`).
     """
@@ -77,6 +78,7 @@ class ProxySpec:
     insecure: bool = False
     transparent: tuple[Listen, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    temporary: bool = False
 
     def __post_init__(self) -> None:
         if [self.listen is not None, bool(self.reverse), bool(self.transparent)].count(True) != 1:

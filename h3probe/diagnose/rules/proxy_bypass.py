@@ -30,8 +30,8 @@ def check(story: Story) -> Iterator[Finding]:
     name = story.origin.rpartition(":")[0]
     carrier, tunnel = opened[0]
     past = _to(name, story.host_quic)
-    if carrier.process is not None:
-        past = [q for q in past if q.process is None or q.process.pid == carrier.process.pid]
+    if story.of_command:  # QUIC of nobody who is known may be anybody's
+        past = [q for q in past if q.process is not None]
     by = ""
     if not past and story.of_command:
         past = _to(name, story.others_quic)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
     from h3probe.records import Severity
     from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tracker import Connection
     from h3probe.track.tunnel import Tunnel
 
 SLUG = "proxy-refused"
@@ -43,17 +44,25 @@ ADVICE_UDP = (
     "HTTP/2 is the most there can be."
 )
 
+_LEFT = "client disconnected"
+"""What mitmproxy says of a tunnel whose client has gone before it was answered: nobody refused anything."""
+
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire for tunnels that were refused, or answered late, or not at all, and for plain requests that were refused."""
     yield from _plain(story)
+    late: list[tuple[TcpConnection, Tunnel]] = []
     for carrier, tunnel in story.tunnels:
+        if tunnel.error is not None and tunnel.error.lower().startswith(_LEFT):
+            continue
         if tunnel.status is not None and not tunnel.open:
             yield _refused(story, carrier, tunnel)
         elif tunnel.status is None and carrier.ended is not None and _silent(carrier, tunnel):
             yield _unanswered(carrier, tunnel)
         elif tunnel.open and _waited(tunnel) > NOTICEABLE_S:
-            yield _late(carrier, tunnel)
+            late.append((carrier, tunnel))
+    if late:
+        yield _late(story, late)
 
 
 def _silent(carrier: TcpConnection, tunnel: Tunnel) -> bool:
@@ -113,10 +122,16 @@ def _unanswered(carrier: TcpConnection, tunnel: Tunnel) -> Finding:
     return Finding(SLUG, "problem", summary, cut(evidence), advice, [carrier], waited if by == "client" else None)
 
 
-def _late(carrier: TcpConnection, tunnel: Tunnel) -> Finding:
+def _late(story: Story, late: list[tuple[TcpConnection, Tunnel]]) -> Finding:
+    """One finding, however many had to wait: a proxy that is slow is slow for all of them."""
+    carrier, tunnel = max(late, key=lambda one: _waited(one[1]))
     waited = _waited(tunnel)
-    summary = f"{tunnel.method} {tunnel.target} was answered by {proxy_asked(carrier, tunnel)} after {seconds(waited)}."
-    return Finding(SLUG, "problem", summary, cut(_evidence(tunnel)), ADVICE_LATE, [carrier], waited)
+    who = proxy_asked(carrier, tunnel)
+    summary = f"{tunnel.method} {tunnel.target} was answered by {who} after {seconds(waited)}."
+    if len(late) > 1:
+        summary = f"{len(late)} tunnels to {story.label} were answered late by {who}, the last after {seconds(waited)}."
+    carriers: list[Connection] = [carrier, *(other for other, _ in late if other is not carrier)]
+    return Finding(SLUG, "problem", summary, cut(_evidence(tunnel)), ADVICE_LATE, carriers, waited)
 
 
 def _plain(story: Story) -> Iterator[Finding]:
@@ -140,7 +155,7 @@ def _plain(story: Story) -> Iterator[Finding]:
 RULE = Rule(
     slug=SLUG,
     severity="problem",
-    title="The proxy gave no tunnel",
+    title="The proxy gave no tunnel, or gave it late",
     looks_for=(
         "A CONNECT or connect-udp that a proxy answered with something other than success, after more than a second, "
         "or not before the connection ended. One that the client followed with a request that succeeded, as after a "

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import sys
+from pathlib import Path
 
 from mitmproxy import ctx
 
@@ -24,11 +26,17 @@ class Lifeline:
 
     Args:
         policy: Is told.
+        temporary: Whether the authority's folder goes with the proxy: h3probe itself may have been killed.
     """
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+    def __init__(self, policy: Policy, *, temporary: bool) -> None:
+        self._policy, self._temporary = policy, temporary
         self._rest = b""
+
+    def done(self) -> None:
+        """Leave nothing."""
+        if self._temporary:
+            shutil.rmtree(Path(ctx.options.confdir), ignore_errors=True)
 
     def running(self) -> None:
         """Watch standard input, which ends with h3probe."""
@@ -54,7 +62,7 @@ def _addons() -> list[object]:
     root.addHandler(LogEvents(reporter, settings.secrets))
     root.setLevel(logging.WARNING)  # nobody reads what is below, and mitmproxy says a lot there
     policy = Policy(settings.intercept)
-    return [*make_addons(settings, reporter, policy), Lifeline(policy)]
+    return [*make_addons(settings, reporter, policy), Lifeline(policy, temporary=settings.temporary)]
 
 
 addons = _addons()

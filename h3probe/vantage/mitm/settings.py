@@ -57,6 +57,7 @@ class Settings:
         upstream: The proxy behind this one.
         standing: The servers that it stands before, in reverse mode.
         look_directly: Whether servers whose answers bring no Alt-Svc are asked past `upstream` too.
+        temporary: Whether the folder of the authority goes with the proxy.
         secrets: Texts that must not appear in any log line.
         aliases: Addresses, and what clients had in mind that connect to them, in transparent mode.
     """
@@ -68,6 +69,7 @@ class Settings:
     look_directly: bool = False
     secrets: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    temporary: bool = False
 
     def dump(self) -> str:
         """One line of JSON, with its line end."""
@@ -85,6 +87,7 @@ class Settings:
             look_directly=values["look_directly"],
             secrets=tuple(values["secrets"]),
             aliases=tuple((address, meant) for address, meant in values["aliases"]),
+            temporary=values["temporary"],
         )
 
 
