@@ -445,6 +445,27 @@ def test_what_is_not_seen_is_not_denied(behind_proxy: str | None) -> None:
     assert "Nothing was sent" not in sentence
 
 
+def test_what_is_nobodys_is_not_the_commands() -> None:
+    """A stranger's QUIC beside a command that sent nothing is told as what it is, and the silence with its limits."""
+    network = Network()
+    network.quic().connects(0.0)
+    engine = Engine("any", "live", behind_proxy="java", is_java=True, wants_command=True)
+    silence = sentences(engine, network)[-1]
+    assert silence.startswith("No CONNECT to the proxy, and no QUIC packet and no TCP connection that is known to be")
+    assert "the owner of 1 other connection on this host is not known" in silence
+
+
+def test_advice_names_what_was_asked_for() -> None:
+    """A firewall of h3probe's own making is nobody's to be asked about."""
+    network = Network()
+    network.quic().initials(0.0, 1.0, 3.0)
+    engine = Engine("any", "live", conditions=["UDP blocked silently"])
+    records = [record for event in network.events() for record in engine.feed(event)] + engine.finish()
+    advice = [record.advice for record in records if isinstance(record, FindingRecord)]
+    assert advice
+    assert all(each.startswith("UDP blocked silently, as asked for here. Without that: ") for each in advice)
+
+
 def test_a_request_in_the_clear_is_not_nothing() -> None:
     """It has a verdict of its own, about its own origin."""
     network = Network()

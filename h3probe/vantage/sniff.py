@@ -33,7 +33,7 @@ BATCH = 512
 
 _LOOK_AGAIN_S = 1.0
 _REST = 64 * BATCH
-_PAUSE_S = 0.02
+_PAUSE_S = 0.05
 
 
 class Sniffer:

@@ -58,6 +58,19 @@ def test_what_was_over_before_does_not_race() -> None:
     assert network.explain().races == []
 
 
+@pytest.mark.parametrize(("again", "races"), [(False, 0), (True, 1)])
+def test_a_refusal_that_is_heeded_ends_the_race(*, again: bool, races: int) -> None:
+    """curl goes on over TCP because it was refused; the JDK does not listen, and its two attempts race."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.unreachable(0.000_05)
+    network.tcp().connects(0.01)
+    if again:
+        quic.client_initial(1.0, b"\x01")
+    assert len(network.explain().races) == races
+
+
 def test_a_refused_twin_does_not_end_the_race() -> None:
     """`localhost`: TCP to ::1 was refused at once, which says nothing about 127.0.0.1."""
     network = Network()

@@ -176,7 +176,8 @@ def test_nothing_is_left(world: World, end: str) -> None:
     before, elsewhere = world.state(), namespaces()
     options = ["--block-udp", "--no-https-rr", "--intercept", "--server-ca", "ca.pem"]
     watch = [*H3PROBE, "watch", "--isolate", *options, "--", "sh", "-c", "echo up; sleep 60 & sleep 60"]
-    argv = world.lab.parts.as_user(["env", "--default-signal", world.mark, "PYTHONDONTWRITEBYTECODE=1", *watch])
+    settings = [world.mark, "PYTHONDONTWRITEBYTECODE=1", "TMPDIR=/lab", "HOME=/lab"]  # where it would leave files
+    argv = world.lab.parts.as_user(["env", "--default-signal", *settings, *watch])
     with subprocess.Popen(
         world.lab.netns.command(argv),
         cwd=world.lab.folder,

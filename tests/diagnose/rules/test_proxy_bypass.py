@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from h3probe.engine import Engine
-from h3probe.records import FindingRecord
+from h3probe.records import FindingRecord, VerdictRecord
 from tests.diagnose.scenario import Network, Tcp
 
 RULE = "proxy-bypass"
@@ -111,3 +111,17 @@ def test_another_process_of_the_command_counts(*, wants_command: bool) -> None:
     assert [" left directly from helper[8], past it, to 198.51.100.1:443." in text for text in found] == (
         [True] if wants_command else []
     )
+
+
+def test_quic_of_nobody_who_is_known_is_no_evidence() -> None:
+    """A stranger's QUIC to the same name, whose owner was gone too soon, is not the watched command's."""
+    network = Network()
+    tcp, quic = tunnelled(network), network.quic()
+    quic.connects(1.0)
+    network.owns(0.5, tcp, 7, "java")
+    engine = Engine("test", "live", wants_command=True)
+    records = [record for event in network.events() for record in engine.feed(event)] + engine.finish()
+    assert [r for r in records if isinstance(r, FindingRecord) and r.rule == RULE] == []
+    (sentence,) = [r.sentence for r in records if isinstance(r, VerdictRecord) and "java" in r.client]
+    assert "the owner of 1 QUIC connection on this host is not known" in sentence
+    assert "past the proxy" not in sentence

@@ -269,6 +269,29 @@ def test_an_answer_that_comes_late_is_a_problem(answered_at: float, *, fires: bo
         assert found[0].cost == pytest.approx(answered_at - 0.0011)
 
 
+def test_many_late_answers_are_one_finding() -> None:
+    """A proxy that is slow is slow for all of them; the longest wait is the cost."""
+    network = Network()
+    for wait in (1.5, 2.5, 2.0):
+        tcp = asks(network)
+        tcp.proxy_answers(wait, 200)
+        tcp.gets_ready(wait + 0.01)
+    finding = network.explain().the(RULE)
+    assert finding.summary.startswith("3 tunnels to example.org:443 were answered late by the proxy")
+    assert finding.cost == pytest.approx(2.5, abs=0.01)
+    assert len(finding.connections) == 3
+
+
+def test_a_client_that_has_left_was_refused_nothing() -> None:
+    """What the proxy would have answered then, nobody was there to get."""
+    network = Network()
+    proxy, tcp = network.proxy(), network.tcp(server="192.0.2.3", port=3128)
+    tunnel = proxy.asked(0.0, tcp)
+    proxy.answered(0.1, tunnel, 502, error="client disconnected")
+    proxy.ended(0.1, tcp, tunnel)
+    assert network.explain().found(RULE) == []
+
+
 def test_the_proxys_own_clock_counts() -> None:
     """What the proxy says it waited is not stretched by how late its report comes."""
     network = Network()
