@@ -175,7 +175,7 @@ def test_nothing_is_left(world: World, end: str) -> None:
     """With everything that `watch` can start, nothing outlives it, however it ends."""
     before, elsewhere = world.state(), namespaces()
     options = ["--block-udp", "--no-https-rr", "--intercept", "--server-ca", "ca.pem"]
-    watch = [*H3PROBE, "watch", "--isolate", *options, "--", "sh", "-c", "echo up; sleep 60 & sleep 60"]
+    watch = [*H3PROBE, "watch", "--isolate", *options, "--", "sh", "-c", "sleep 60 & echo up; wait"]
     settings = [world.mark, "PYTHONDONTWRITEBYTECODE=1", "TMPDIR=/lab", "HOME=/lab"]  # where it would leave files
     argv = world.lab.parts.as_user(["env", "--default-signal", *settings, *watch])
     with subprocess.Popen(
@@ -207,4 +207,4 @@ def test_nothing_is_left(world: World, end: str) -> None:
 
 
 def _is_the_command(pid: int) -> bool:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sh\0-c\0echo up")
+    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sh\0-c\0sleep 60")
