@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.clients import recognise
 from h3probe.diagnose.words import past_proxy
 from h3probe.track.clock import NS
 
@@ -60,9 +61,12 @@ def _in_one_race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> bool
 
 
 def _refused_for_good(quic: QuicConnection) -> Mark | None:
-    """Where a client was refused that heeds it: it sent nothing after."""
-    refused = quic.refusals[0][0] if quic.refusals else None
-    return refused if refused is not None and (quic.last_client or quic.last).time_ns <= refused.time_ns else None
+    """Where a client was refused that is known to heed it, and sent nothing after."""
+    client = recognise(quic) if quic.refusals else None
+    if client is None or client.ignores_icmp is not False:
+        return None
+    refused, _ = quic.refusals[0]
+    return refused if (quic.last_client or quic.last).time_ns <= refused.time_ns else None
 
 
 def _refused_twin(tcp: TcpConnection, quic: QuicConnection) -> bool:

@@ -4,7 +4,21 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.diagnose.scenario import CLIENT, CLIENT6, SERVER6, STATION, Explained, Network, Packet, Quic, Tcp
+from tests.diagnose.scenario import (
+    CLIENT,
+    CLIENT6,
+    CURL,
+    JDK,
+    SERVER6,
+    STATION,
+    STRANGER,
+    Explained,
+    Network,
+    Packet,
+    Quic,
+    Software,
+    Tcp,
+)
 
 
 def test_a_race_has_its_times() -> None:
@@ -58,11 +72,13 @@ def test_what_was_over_before_does_not_race() -> None:
     assert network.explain().races == []
 
 
-@pytest.mark.parametrize(("again", "races"), [(False, 0), (True, 1)])
-def test_a_refusal_that_is_heeded_ends_the_race(*, again: bool, races: int) -> None:
+@pytest.mark.parametrize(
+    ("software", "again", "races"), [(CURL, False, 0), (CURL, True, 1), (JDK, False, 1), (STRANGER, False, 1)]
+)
+def test_a_refusal_that_is_heeded_ends_the_race(software: Software, *, again: bool, races: int) -> None:
     """curl goes on over TCP because it was refused; the JDK does not listen, and its two attempts race."""
     network = Network()
-    quic = network.quic()
+    quic = network.quic(software=software)
     quic.initial(0.0)
     quic.unreachable(0.000_05)
     network.tcp().connects(0.01)

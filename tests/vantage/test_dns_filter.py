@@ -255,7 +255,7 @@ def test_nobody_upstream() -> None:
 
     async def run() -> bytes:
         served = DnsFilter(("127.0.0.1", 9))
-        await served.start(("127.0.0.1", 0))
+        await served.start(("127.0.0.1", claim("127.0.0.1", 0, udp=True)[1]))
         reader, writer = await asyncio.open_connection(*served.address)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             client.sendto(asked("A"), served.address)
