@@ -53,7 +53,7 @@ def proxy_environment(
 
     Args:
         kind: What the command is.
-        proxy: Where the proxy listens; None for one that is found without a setting (`trust_environment`).
+        proxy: Where the proxy listens; None for one that is found without a setting.
         trust: What makes the command trust the proxy's authority; None when no TLS is terminated.
         loopback: Whether connections to this host are to go through the proxy too. Most clients go past it there when
             they are told to, the JDK even when they are not.
@@ -76,24 +76,6 @@ def proxy_environment(
     if kind != "native":
         lines += _java(result, _java_proxy(proxy, loopback=loopback) + _java_trust(trust))
     return result, lines
-
-
-def trust_environment(
-    kind: Kind, trust: Trust, *, environment: Mapping[str, str] | None = None
-) -> tuple[dict[str, str], list[str]]:
-    """Make the environment in which a command trusts the proxy's authority, and knows of no proxy but its own.
-
-    It is for a proxy that is found without a setting: one that stands before a server, or on the only way out.
-
-    Args:
-        kind: What the command is.
-        trust: What makes it trust the authority.
-        environment: As of `proxy_environment`.
-
-    Returns:
-        As `proxy_environment`.
-    """
-    return proxy_environment(kind, None, trust=trust, environment=environment)
 
 
 def _proxy_variables(environment: dict[str, str], url: str) -> list[str]:

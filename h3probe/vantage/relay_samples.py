@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from h3probe.vantage.relay_splice import TELL_S
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
@@ -11,9 +13,6 @@ if TYPE_CHECKING:
     from h3probe.vantage.datagrams import Datagram
 
     type Tell = Callable[[bytes, int, bool], None]
-
-TELL_S = 0.02
-"""At most one short-header datagram is told for each direction in that time, once the flow is established."""
 
 _ENOUGH = 64
 """Short-header datagrams of each side that are told before; a connection's history has room for no more."""

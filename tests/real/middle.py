@@ -14,7 +14,7 @@ from h3probe.events import Dropped, ProxyEvent, Unreadable
 from h3probe.records import AnyRecord, FindingRecord
 from h3probe.run.proxying import Races
 from h3probe.vantage.proxy import Proxy
-from h3probe.vantage.proxy_settings import kind_of, trust_environment
+from h3probe.vantage.proxy_settings import kind_of, proxy_environment
 from h3probe.vantage.proxy_spec import Listen, ProxySpec
 from h3probe.vantage.proxy_trust import Trust, make_trust
 from h3probe.vantage.sniff import Sniffer
@@ -96,7 +96,7 @@ class Middle:
         inside = Trust(
             *(INSIDE / path.relative_to(self.lab.folder) for path in (trust.ca_file, trust.bundle, trust.trust_store))
         )
-        return trust_environment(kind_of(argv), inside, environment=environment())[0]
+        return proxy_environment(kind_of(argv), None, trust=inside, environment=environment())[0]
 
     def run(
         self,

@@ -11,7 +11,6 @@ from h3probe.vantage.proxy_settings import (
     Kind,
     kind_of,
     proxy_environment,
-    trust_environment,
 )
 from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
 from h3probe.vantage.proxy_trust import Trust
@@ -122,7 +121,7 @@ def test_a_proxy_before_a_server_is_no_setting() -> None:
 def test_trust_alone(kind: Kind) -> None:
     """A command in a network of its own is told of the authority, and keeps what proxy settings it had."""
     before = {"https_proxy": "http://corp:3128", "NO_PROXY": "localhost"}
-    environment, lines = trust_environment(kind, TRUST, environment=before)
+    environment, lines = proxy_environment(kind, None, trust=TRUST, environment=before)
     assert environment.items() >= before.items()
     assert environment["SSL_CERT_FILE"] == str(TRUST.bundle)
     assert ("trustStore=" in environment.get(JAVA_VARIABLE, "")) == (kind != "native")

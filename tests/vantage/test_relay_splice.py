@@ -16,6 +16,8 @@ from tests.vantage.test_relay import run
 from tests.vantage.test_relay_tcp import echo, reset, serve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from h3probe.events import Frame
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="splice is Linux's")
@@ -36,6 +38,20 @@ def descriptors() -> set[Path]:
 def extent(segments: list[Told]) -> int:
     """How many bytes one side has sent, by the sequence numbers of what it sent first and last."""
     return (segments[-1].sequence - segments[0].sequence) % 2**32 - 1
+
+
+async def there_and_back(
+    payload: bytes, frames: list[Frame], prepare: Callable[[Relay], None] = lambda _: None
+) -> None:
+    """Send something through a relay to a server that sends it back untouched."""
+    server, port = await serve(echo)
+    async with server, Relay(RelaySpec(None, 0, "127.0.0.1", port), frames.append) as relay:
+        prepare(relay)
+        reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+        writer.write(payload)
+        writer.write_eof()
+        assert await reader.read() == payload
+        writer.close()
 
 
 @on_linux
@@ -75,16 +91,7 @@ def test_what_is_read_is_told_whole() -> None:
     frames: list[Frame] = []
     payload = tls_like(1 << 20)
 
-    async def body() -> None:
-        server, port = await serve(echo)
-        async with server, Relay(RelaySpec(None, 0, "127.0.0.1", port), frames.append) as relay:
-            reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
-            writer.write(payload)
-            writer.write_eof()
-            assert await reader.read() == payload
-            writer.close()
-
-    run(body())
+    run(there_and_back(payload, frames))
     for source in {told(frame).source for frame in frames}:
         whole = [frame for frame in frames if told(frame).source == source and frame.length == len(frame.data)]
         content = b"".join(told(frame).payload for frame in whole)
@@ -97,16 +104,7 @@ def test_without_tls_everything_is_told() -> None:
     frames: list[Frame] = []
     payload = b"GET" + os.urandom(MUCH)
 
-    async def body() -> None:
-        server, port = await serve(echo)
-        async with server, Relay(RelaySpec(None, 0, "127.0.0.1", port), frames.append) as relay:
-            reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
-            writer.write(payload)
-            writer.write_eof()
-            assert await reader.read() == payload
-            writer.close()
-
-    run(body())
+    run(there_and_back(payload, frames))
     assert all(frame.length == len(frame.data) for frame in frames)
 
 
@@ -115,17 +113,7 @@ def test_tell_all() -> None:
     frames: list[Frame] = []
     payload = tls_like(MUCH)
 
-    async def body() -> None:
-        server, port = await serve(echo)
-        async with server, Relay(RelaySpec(None, 0, "127.0.0.1", port), frames.append) as relay:
-            relay.tell_all()
-            reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
-            writer.write(payload)
-            writer.write_eof()
-            assert await reader.read() == payload
-            writer.close()
-
-    run(body())
+    run(there_and_back(payload, frames, Relay.tell_all))
     for source in {told(frame).source for frame in frames}:
         assert stream(frames, source) == payload
 
@@ -144,16 +132,7 @@ def test_where_splice_is_refused(why: str, monkeypatch: pytest.MonkeyPatch) -> N
 
         monkeypatch.setattr(relay_splice.Pipe, "fill", refuse)
 
-    async def body() -> None:
-        server, port = await serve(echo)
-        async with server, Relay(RelaySpec(None, 0, "127.0.0.1", port), frames.append) as relay:
-            reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
-            writer.write(payload)
-            writer.write_eof()
-            assert await reader.read() == payload
-            writer.close()
-
-    run(body())
+    run(there_and_back(payload, frames))
     assert all(frame.length == len(frame.data) for frame in frames)
 
 
