@@ -34,13 +34,7 @@ class Packet(NamedTuple):
 
 
 class Source(Protocol):
-    """A system's way to see packets.
-
-    Attributes:
-        delay_s: A packet may be there so long before `read` gives it.
-    """
-
-    delay_s: float
+    """A system's way to see packets."""
 
     @property
     def sockets(self) -> Sequence[socket.socket]:
@@ -57,6 +51,9 @@ class Source(Protocol):
 
     def statistics(self) -> tuple[int, int]:
         """(received, dropped) since the start."""
+
+    def unread(self) -> int:
+        """Packets received that `read` has not given; it may take a moment until it can."""
 
     def close(self) -> None:
         """Give everything back."""

@@ -58,7 +58,8 @@ BLOCK_BYTES: Final = 128 * 1024
 BLOCKS: Final = (512, 128, 32)
 """64 MiB if the kernel has them: half a second of a busy gigabit. Otherwise less."""
 RETIRE_S: Final = 0.001
-"""A packet is shown this long after it came, at most: whose it is, is asked while its socket is open."""
+"""How long a block is filled before it is shown, rounded up to the kernel's tick and up to twice that (4 to 20 ms):
+whose a packet is, is asked while its socket is open."""
 
 
 class PacketSource:
@@ -75,8 +76,6 @@ class PacketSource:
         UserError: The kernel has no memory for a ring.
     """
 
-    delay_s = RETIRE_S
-
     def __init__(
         self,
         *,
@@ -88,7 +87,7 @@ class PacketSource:
         self._interfaces, self._ports, self._hosts = interfaces, ports, hosts
         self._bulk: Collection[Ports] = ()
         self._names: dict[int, str] = {}
-        self._received = self._dropped = 0
+        self._received = self._dropped = self._read = 0
         self._socket = _open() if opened is None else opened
         try:
             self._prepare()
@@ -157,6 +156,7 @@ class PacketSource:
                 self._give_back()
         at = self._at
         packet = packet_at(self._view, at, self._name)
+        self._read += 1
         self._left -= 1
         if self._left:
             self._at = at + _PACKET.unpack_from(self._view, at)[0]
@@ -185,6 +185,11 @@ class PacketSource:
         self._received += received
         self._dropped += dropped
         return self._received, self._dropped
+
+    def unread(self) -> int:
+        """Packets in the ring, also in the block that the kernel still fills."""
+        received, dropped = self.statistics()
+        return received - dropped - self._read
 
     def close(self) -> None:
         """Close the socket."""

@@ -34,8 +34,6 @@ class ScapySource:
         PrivilegeError: None of the interfaces could be opened.
     """
 
-    delay_s = 0.0
-
     def __init__(self, *, interfaces: Collection[int] = ()) -> None:
         self._waiting: deque[Packet] = deque()
         self._received = 0
@@ -100,6 +98,10 @@ class ScapySource:
     def statistics(self) -> tuple[int, int]:
         """(received, 0): nothing is known of losses."""
         return self._received, 0
+
+    def unread(self) -> int:
+        """What a round brought and nobody took yet."""
+        return len(self._waiting)
 
     def close(self) -> None:
         """Close all sockets."""

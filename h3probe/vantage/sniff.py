@@ -12,6 +12,7 @@ On Linux the packets come from `h3probe.vantage.linux`, elsewhere from scapy's o
 from __future__ import annotations
 
 import itertools
+import select
 import sys
 import time
 from typing import TYPE_CHECKING, Self
@@ -34,6 +35,7 @@ BATCH = 512
 _LOOK_AGAIN_S = 1.0
 _REST = 64 * BATCH
 _PAUSE_S = 0.05
+_LAST_BLOCK_S = 0.02
 
 
 class Sniffer:
@@ -141,13 +143,12 @@ class Sniffer:
 
         It is bounded: a flood does not keep a run from ending.
         """
-        time.sleep(2 * self._source.delay_s)
         rest: list[Frame | Dropped] = []
         for _ in range(_REST // BATCH):
-            events = self.read()
-            if not events:
+            rest += self.read()
+            if not self._source.unread():
                 break
-            rest += events
+            select.select(self.sockets, [], [], _LAST_BLOCK_S)
         return rest
 
     def keep_everything(self) -> None:
