@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 2.0
 LINGER_S = 0.15
+LONG_PAUSE_S = 0.25
+"""Every packet is the command's: nothing has to be asked while its socket is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ def run_isolated(
         if not isolation.spec.https_rr:
             stack.enter_context(_dns_filter(isolation, addresses))
         sniffer = stack.enter_context(Sniffer(opened=isolation.packet_socket()))
+        sniffer.long_pause_s = LONG_PAUSE_S
         proxy = None
         if asked.intercept is not None:
             proxy_spec = _transparent(addresses, asked, ipv6=isolation.ipv6)

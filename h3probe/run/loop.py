@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import selectors
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,10 +58,8 @@ class Loop:
         end = End(self.plan, self.command, self.stop)
         if self.log is not None:
             self.log.start()
-        with selectors.DefaultSelector() as selector:
+        with selectors.DefaultSelector() as selector, selectors.DefaultSelector() as others:
             sources: list[HasFileno] = [self.stop.wake]
-            if self.sniffer is not None:
-                sources += self.sniffer.sockets
             if self.proxy is not None:
                 sources.append(self.proxy)
             if isinstance(self.helper, ProcessesHelper):
@@ -70,28 +67,36 @@ class Loop:
             if self.isolation is not None:
                 sources.append(self.isolation)
             for source in sources:
+                others.register(source, selectors.EVENT_READ)
+            for source in [*sources, *([] if self.sniffer is None else self.sniffer.sockets)]:
                 selector.register(source, selectors.EVENT_READ)
             while not end.reached() and not (self.proxy_died and self.command is None):
-                self._step(selector)
+                self._step(selector, others)
         if self.log is not None:
             self.session.events(self.log.rest())
         return Ended(end.status, self.stop.requested)
 
-    def _step(self, selector: selectors.BaseSelector) -> None:
-        ready = {key.fileobj for key, _ in selector.select(TICK_S)}
+    def _step(self, selector: selectors.BaseSelector, others: selectors.BaseSelector) -> None:
+        """Wait for anything, or for anything but packets, and take it."""
+        selector.select(TICK_S)
+        pause_s = 0.0 if self.sniffer is None else self.sniffer.pause_s
+        ready = {key.fileobj for key, _ in others.select(pause_s)}
+        gone: list[HasFileno] = []
         if self.stop.wake in ready:
             self.stop.drain()
         if isinstance(self.helper, ProcessesHelper) and self.helper in ready and not self.helper.alive:
-            selector.unregister(self.helper)
+            gone.append(self.helper)
         if self.sniffer is not None:
-            time.sleep(self.sniffer.pause_s)
             self.session.events(self.sniffer.read())
         if self.proxy is not None:
             events = self.proxy.events()
             self.session.events(events)
             if any(isinstance(event, ProxyDied) for event in events):
-                selector.unregister(self.proxy)
+                gone.append(self.proxy)
                 self.proxy, self.proxy_died = None, True
+        for source in gone:
+            selector.unregister(source)
+            others.unregister(source)
         if self.isolation is not None:
             self._look_after(self.isolation)
         if self.log is not None:

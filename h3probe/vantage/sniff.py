@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 BATCH = 512
 """Packets read at once, at most: some milliseconds, so that a flood does not keep a loop from its other work."""
 
+LONG_PAUSE_S = 0.05
+"""Whose a short connection is that opens beside a long transfer, is asked at the next look."""
+
 _LOOK_AGAIN_S = 1.0
 _REST = 64 * BATCH
-_PAUSE_S = 0.05
 _LAST_BLOCK_S = 0.02
 
 
@@ -52,6 +54,7 @@ class Sniffer:
         numbers: Where frame numbers come from, shared when there are several vantage points; else from 1.
 
     Attributes:
+        long_pause_s: How long a long transfer is left alone between two looks, which each take some of its time.
         duplicates: Packets left out because they were seen on another interface already.
 
     Raises:
@@ -68,6 +71,7 @@ class Sniffer:
         opened: socket.socket | None = None,
         numbers: Iterator[int] | None = None,
     ) -> None:
+        self.long_pause_s = LONG_PAUSE_S
         self._names = list(interfaces)
         self._indexes = host_interfaces.indexes(interfaces)
         self._source = _open(self._indexes, ports, hosts, opened)
@@ -84,8 +88,8 @@ class Sniffer:
 
     @property
     def pause_s(self) -> float:
-        """How long nobody needs to read: while a long transfer runs beside, each look takes some of its time."""
-        return _PAUSE_S if self._bulk is not None and self._bulk.flows else 0.0
+        """How long nobody needs to read now."""
+        return self.long_pause_s if self._bulk is not None and self._bulk.flows else 0.0
 
     def fileno(self) -> int:
         """The one descriptor to wait for on Linux; elsewhere the first of `sockets`."""

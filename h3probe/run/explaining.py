@@ -1,0 +1,169 @@
+"""Captures explained from their beginning to their end: what `explain` prints, and what reports are made of."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from h3probe.engine import Engine
+from h3probe.errors import KeyLogError
+from h3probe.events import Frame
+from h3probe.filters import Filters
+from h3probe.vantage.clientlog.file import ClientLogFile
+from h3probe.vantage.files import STDIN, merge, open_source, read_key_log
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from h3probe.capture import CaptureReader
+    from h3probe.events import Event
+    from h3probe.records import AnyRecord, HttpVersion, Moment
+    from h3probe.run.output import Output
+    from h3probe.vantage.files import ProxyEvents
+
+# Moments are handed on in handfuls.
+HANDFUL = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be explained.
+
+    Attributes:
+        files: Captures, and events of the proxy; several are read as one. `-` is standard input, read as it comes.
+        filters: What is to be reported.
+        expects: The version that every exchange is expected to be of; None for no expectation.
+        key_log: A file of TLS secrets.
+        client_logs: Logs of the client's own.
+    """
+
+    files: tuple[str, ...]
+    filters: Filters = field(default_factory=Filters)
+    expects: HttpVersion | None = None
+    key_log: str | None = None
+    client_logs: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Explained:
+    """What there is to say about captures; an `Output` that keeps everything.
+
+    Attributes:
+        all_records: In the order in which they were settled; the summary is the last one.
+        all_moments: In the order in which they became known.
+        notes: What is no result.
+    """
+
+    all_records: list[AnyRecord] = field(default_factory=list)
+    all_moments: list[Moment] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def records(self, records: Iterable[AnyRecord]) -> None:
+        """Keep them."""
+        self.all_records += records
+
+    def moments(self, moments: Iterable[Moment]) -> None:
+        """Keep them."""
+        self.all_moments += moments
+
+    def note(self, text: str) -> None:
+        """Keep it."""
+        self.notes.append(text)
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+def explained(asked: Asked) -> Explained:
+    """Explain, and give all of it at once.
+
+    Raises:
+        CaptureError: A file cannot be read, or is no capture.
+        KeyLogError: The secrets cannot be read.
+        UserError: A client's log cannot be read, or is none.
+    """
+    found = Explained()
+    explain(asked, found)
+    return found
+
+
+def explain(asked: Asked, output: Output) -> Engine:
+    """Explain, and hand everything on as it is settled.
+
+    Returns:
+        The engine, which knows how it ended.
+
+    Raises:
+        CaptureError, KeyLogError, UserError: As `explained`.
+    """
+    with ExitStack() as stack:
+        readers = _open(asked, stack)
+        engine = _engine(asked, readers)
+        live = STDIN in asked.files
+        for event in merge([*readers, *map(ClientLogFile, asked.client_logs)]):
+            records = engine.feed(event)
+            if records:
+                output.records(records)
+            if live or not isinstance(event, Frame) or event.number % HANDFUL == 0:
+                output.moments(engine.take_moments())
+        output.moments(engine.take_moments())
+        dropped = [reader.dropped for reader in readers if reader.dropped is not None]
+        truncated = any(reader.truncated for reader in readers)
+        output.records(engine.finish(truncated=truncated, dropped=sum(dropped) if dropped else None))
+        output.close()
+    return engine
+
+
+def events(asked: Asked) -> Iterator[Event]:
+    """Read the same events once more, with the same frame numbers.
+
+    Raises:
+        CaptureError, UserError: As `explained`.
+    """
+    with ExitStack() as stack:
+        readers = _open(asked, stack)
+        yield from merge([*readers, *map(ClientLogFile, asked.client_logs)])
+
+
+def frames(asked: Asked, numbers: Collection[int]) -> dict[int, Frame]:
+    """Give the frames with these numbers, for a closer look at what proves something.
+
+    Raises:
+        CaptureError, UserError: As `explained`.
+    """
+    wanted = set(numbers)
+    found: dict[int, Frame] = {}
+    for event in events(asked):
+        if isinstance(event, Frame) and event.number in wanted:
+            found[event.number] = event
+            if len(found) == len(wanted):
+                break
+    return found
+
+
+def _open(asked: Asked, stack: ExitStack) -> list[CaptureReader | ProxyEvents]:
+    readers: list[CaptureReader | ProxyEvents] = []
+    for name in asked.files:
+        readers.append(open_source(name))
+        stack.push(readers[-1])
+    return readers
+
+
+def _engine(asked: Asked, readers: list[CaptureReader | ProxyEvents]) -> Engine:
+    formats = {reader.format for reader in readers}
+    kind = next(iter(formats)) if len(formats) == 1 else None
+    engine = Engine(", ".join(asked.files), kind, asked.filters, expects=asked.expects)
+    if formats == {"ndjson"}:  # what went past the proxy is in no event of its
+        engine.vantage = "proxy"
+    if asked.key_log is not None:
+        _add_secrets(engine, asked.key_log)
+    return engine
+
+
+def _add_secrets(engine: Engine, path: str) -> None:
+    for secrets in read_key_log(path):
+        engine.feed(secrets)
+    decrypter = engine.tracker.decrypter
+    if decrypter is None or not len(decrypter.keys):
+        raise KeyLogError(f"{path} holds no TLS secrets: it is not what SSLKEYLOGFILE makes a client write")
