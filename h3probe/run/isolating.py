@@ -18,6 +18,7 @@ from h3probe.run.proxying import Races, hand_over
 from h3probe.run.session import Session
 from h3probe.run.sniffing import record
 from h3probe.run.stop import Stop
+from h3probe.text import count
 from h3probe.vantage import privileges
 from h3probe.vantage.isolate.addresses import DNS_FILTER_PORT, INTERCEPT_PORT
 from h3probe.vantage.isolate.loopback import Loopback
@@ -119,6 +120,9 @@ def run_isolated(
         if proxy is not None:
             session.events(proxy.stop())
         session.events(sniffer.rest())
+        if left := isolation.left_running():
+            number = count(left, "process", "processes")
+            output.note(f"left running by the command, and ended with its network: {number}")
         session.finish(dropped=sniffer.statistics()[1], client_over=ended.command is not None)
         return ended
 

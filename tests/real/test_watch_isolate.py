@@ -39,6 +39,7 @@ SCENARIOS = {
         curl(URL, "--http2", "-4"), isolated=True, options=["--intercept", "--server-ca", "ca.pem"]
     ),
     "isolated-silent": Scenario(["sh", "-c", "exit 7"], isolated=True),
+    "isolated-leaving": Scenario(["sh", "-c", "sleep 60 & sleep 60 & exit 3"], isolated=True),
 }
 PATIENT = ("isolated-blocked",)
 UNTOUCHED = [name for name, scenario in SCENARIOS.items() if scenario.noise]
@@ -168,6 +169,15 @@ def test_nothing_asked_for(watched: SideBySide) -> None:
     seen = watched["isolated-silent"]
     assert seen.exit == 7
     assert sentence(seen).startswith("It asked for nothing")
+
+
+def test_what_a_command_leaves_running_is_told(watched: SideBySide) -> None:
+    """Processes in the background do not end without a word; of a command without any nothing is said."""
+    seen = watched["isolated-leaving"]
+    assert seen.exit == 3
+    said = "left running by the command, and ended with its network"
+    assert any(f"{said}: 2 processes" in line for line in seen.said)
+    assert not any(said in line for line in watched["isolated-silent"].said)
 
 
 @pytest.mark.parametrize("end", ["exit", "interrupt", "kill"])

@@ -9,6 +9,8 @@ comes as one JSON object over a socket that keeps messages apart; its own messag
     {"command": n}                              from the nth command's own process, for the kernel to say who sends it
     {"executed": n, "errno": errno}             it runs (0), or why not
     {"exited": n, "status": status}             as waitstatus_to_exitcode has it
+    {"running": n}                              asked for: how many processes the commands have left; null where this
+                                                /proc does not tell
     {"uplink_ended": "…"}                       with the last it said
 
 With the socket's other end (h3probe ends, however it ends) this process ends, and so does everything in its namespace:
@@ -275,6 +277,8 @@ class Init:
         elif "ports" in order:
             _, said = start(self._plan["nft"], order["ports"], lambda: self._in_client(order["settings"]))
             os.close(said)
+        elif "count" in order:
+            _tell(self._control, {"running": self._left_running()})
         for descriptor in descriptors:
             os.close(descriptor)
         return True
@@ -316,6 +320,21 @@ class Init:
                 _tell(self._control, {"exited": place, "status": os.waitstatus_to_exitcode(status)})
             elif pid == self._uplink:
                 _tell(self._control, {"uplink_ended": self._last_said()})
+
+    def _left_running(self) -> int | None:
+        if os.readlink("/proc/self") != "1":  # noqa: PTH115 - as above; the host's
+            return None
+        known = {1, self._uplink, *self._commands}
+        return sum(int(name) not in known and _runs(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - as above
+
+
+def _runs(pid: str) -> bool:
+    """Whether a process has not ended yet."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - as above
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
 
 
 def _tell(control: socket.socket, message: dict[str, object]) -> None:

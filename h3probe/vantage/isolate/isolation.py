@@ -34,6 +34,7 @@ _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from h3probe.vantage.i
 
 _READY_PATIENCE_S = 15.0
 _GRACE_S = 2.0
+_COUNT_S = 1.0
 PORTS_INTERVAL_S = 2.0
 _MAX_MESSAGE = 1 << 16
 _CREDENTIALS = struct.Struct("@3i")  # pid, uid, gid
@@ -77,6 +78,7 @@ class Isolation:
         self._descriptors: list[int] = []
         self._over = False
         self._uplink_said: str | None = None
+        self._running: int | None = None
         arguments = [sys.executable, "-I", "-S", "-c", _BOOT, str(_PACKAGE_ROOT), str(theirs.fileno())]
         self._control.send(json.dumps(plan.order).encode())
         self._init = subprocess.Popen(arguments, pass_fds=[theirs.fileno()], restore_signals=False)  # noqa: S603 - this Python
@@ -210,9 +212,20 @@ class Isolation:
             timeout = 0.0
             if "uplink_ended" in message:
                 self._uplink_said = " ".join(message["uplink_ended"].split())
+            if "running" in message:
+                self._running = message["running"] or 0
             for kind in ("command", "executed", "exited"):
                 if kind in message:
                     self._processes[message[kind]].take(kind, message, pid)
+
+    def left_running(self) -> int:
+        """How many processes the commands have left running, as far as is known; they end with the network."""
+        self._running = None
+        self._send({"count": True})
+        deadline = time.monotonic() + _COUNT_S
+        while self._running is None and not self._over and time.monotonic() < deadline:
+            self.receive_waiting(_COUNT_S)
+        return self._running or 0
 
     def _receive(self, timeout: float) -> tuple[dict[str, Any] | None, list[int], int]:
         if not select.select([self._control], [], [], timeout)[0]:
