@@ -2,7 +2,7 @@
 
     uv run python -m benchmarks.hostile [FRAMES]
 
-Of each kind of traffic in tests/hostile.py so many frames (100,000 unless told) go through an engine in its own process.
+Of each kind of traffic in tests/hostile.py so many frames (100,000 unless told) go through an engine, each by itself.
 Printed are microseconds a frame in the first and in the second half, which are the same where time is linear, and the
 memory (MiB) that the process had taken after a half and in the end.
 """

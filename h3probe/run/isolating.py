@@ -112,8 +112,7 @@ def run_isolated(
             isolation.command(plan.command, env=environment, stdout=plan.stdout, stderr=stderr)
         )
         owners.watch(command.pid)
-        if user is not None:
-            privileges.drop(user)
+        privileges.leave_root(user, writes=recorder is not None, names_processes=True)
         # Nobody else's packets are there to be told from the command's last ones.
         plan = replace(plan, linger_s=LINGER_S)
         ended = Loop(plan, sniffer, owners, command, stop, session, proxy, isolation, log).run()

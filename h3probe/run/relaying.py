@@ -71,8 +71,7 @@ async def _relay(
             if plan.command:
                 command = stack.enter_context(Command(plan.command, user=user, stdout=plan.stdout))
                 owners.watch(command.pid)
-            if user is not None:
-                privileges.drop(user)
+            privileges.leave_root(user, writes=recorder is not None, names_processes=True)
             root = command.pid if command is not None else plan.pid
             if root is not None:
                 attribution.narrow(root)

@@ -83,8 +83,7 @@ def sniff(
             )
             helper.watch(command.pid)
         # The parser of hostile bytes keeps no rights: everything that needs them is open by now.
-        if user is not None:
-            privileges.drop(user)
+        privileges.leave_root(user, writes=recorder is not None)
         root = command.pid if command is not None else plan.pid
         if root is not None:
             attribution.narrow(root, began_ns)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from h3probe.vantage.pace import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from h3probe.events import Endpoint
 
@@ -154,7 +154,9 @@ def name_of(pid: int) -> str | None:
         return None
 
 
+CAP_DAC_OVERRIDE = 1
 CAP_DAC_READ_SEARCH = 2
+CAP_KILL = 5
 CAP_SYS_PTRACE = 19
 
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -194,6 +196,13 @@ def drop_bounding_set() -> None:
         for capability in range(64):
             if _prctl(_PR_CAPBSET_READ, capability):
                 _prctl(_PR_CAPBSET_DROP, capability)
+
+
+def permitted_among(capabilities: Iterable[int]) -> list[int]:
+    """Those of them that this process may use."""
+    status = Path("/proc/self/status").read_text()
+    permitted = int(status.partition("CapPrm:")[2].split(maxsplit=1)[0], 16)
+    return [each for each in capabilities if permitted >> each & 1]
 
 
 def limit_capabilities(keep: Collection[int] = ()) -> None:

@@ -1,12 +1,11 @@
 """Giving up root once the sockets are open, and giving files back to whoever called sudo.
 
 The order that `watch` keeps: open the sockets, start `ProcessesHelper`, start the command (as the user who called
-sudo), then `drop`. What parses hostile packets from then on can neither become root again nor gain anything by
+sudo), then `leave_root`. What parses hostile packets from then on can neither become root again nor gain anything by
 executing a set-user-ID program.
 
-Root without sudo (a container, usually) has no user to become. `give_up_capabilities` is for that case: the process
-stays user 0, and owns what user 0 owns, but can do nothing that takes more than that. It is not done unasked, since
-files in other users' folders could then no longer be written.
+Root without sudo (a container, usually) has no user to become. The process stays user 0, and owns what user 0 owns,
+but gives up all capabilities that the run still has no need of (`docs/threat-model.md` says which it keeps).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from h3probe.errors import PrivilegeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 
 class User(NamedTuple):
@@ -138,12 +137,39 @@ def _python_is_readable_to(user: User) -> bool:
         return all(os.access(folder, os.R_OK | os.X_OK, effective_ids=True) for folder in folders)
 
 
-def give_up_capabilities() -> None:
-    """Empty all capability sets, for good (Linux; elsewhere the user's identity is all there is)."""
+def leave_root(user: User | None, *, writes: bool = False, names_processes: bool = False) -> None:
+    """Go on as this user; without one, as whoever this is, with no capabilities but those that are still needed.
+
+    Args:
+        user: Who called sudo.
+        writes: Whether files are still to be made, in folders that may be anybody's.
+        names_processes: Whether this process looks for the owners of sockets itself.
+
+    Raises:
+        PrivilegeError: It could not be done; the process must not go on.
+    """
+    if user is not None:
+        drop(user)
+        return
+    if sys.platform != "linux":
+        return
+    from h3probe.vantage import linux  # noqa: PLC0415 - Linux only
+
+    keep = [linux.CAP_KILL]  # a command may become somebody else, and be told to end
+    keep += [linux.CAP_DAC_OVERRIDE] if writes else []
+    keep += [linux.CAP_SYS_PTRACE] if names_processes else []
+    try:
+        give_up_capabilities(keep)
+    except OSError as error:
+        raise PrivilegeError(f"capabilities could not be given up: {error.strerror}") from error
+
+
+def give_up_capabilities(keep: Collection[int] = ()) -> None:
+    """Empty all capability sets but for what of `keep` there is, for good (Linux; elsewhere there are none)."""
     if sys.platform == "linux":
         from h3probe.vantage import linux  # noqa: PLC0415 - Linux only
 
-        linux.limit_capabilities()
+        linux.limit_capabilities(linux.permitted_among(keep))
         linux.no_new_privileges()
 
 

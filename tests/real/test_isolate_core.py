@@ -485,7 +485,7 @@ def test_names_are_resolved_by_the_hosts_resolver(world: World, spec: dict[str, 
 
 def test_the_end_of_the_uplink_is_reported(world: World) -> None:
     """Whoever watches is told that the network is gone."""
-    driver, pid = world.start(["sleep", "1"])
+    driver, pid = world.start(["sleep", "6"])  # long enough for a busy machine to find the uplink meanwhile
     (uplink,) = [path for path in Path("/proc").glob("[0-9]*") if is_uplink_of(path, pid)]
     os.kill(int(uplink.name), signal.SIGKILL)
     _, complained = driver.communicate(timeout=20)

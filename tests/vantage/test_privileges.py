@@ -110,6 +110,22 @@ def test_nothing_is_gained_by_executing() -> None:
 
 
 @needs_root
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [({}, 1 << 5), ({"writes": True}, 1 << 5 | 1 << 1), ({"names_processes": True}, 1 << 5 | 1 << 19)],
+    ids=["watch", "watch -w", "relay"],
+)
+def test_root_without_sudo_keeps_what_the_run_needs(options: dict[str, bool], kept: int) -> None:
+    """With nobody to become, all capabilities go but those to end the command, to write, and to name processes."""
+
+    def leave() -> list[Any]:
+        privileges.leave_root(None, **options)
+        return [os.geteuid(), caps()[1:3], state()["NoNewPrivs"]]
+
+    assert in_child(leave) == [0, [kept, kept], "1"]
+
+
+@needs_root
 def test_capabilities_alone() -> None:
     """Root without a user to become keeps its number, and can do nothing that takes a capability."""
 
