@@ -7,7 +7,8 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from h3probe.events import Frame
+from h3probe.events import Frame, Unreadable
+from h3probe.run.steady import SteadyClock
 from h3probe.track.timeline import process_info
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Session:
 
     Attributes:
         on_moments: Told of what happens.
+        clock: Corrects the times of events.
         translate: Gives each event as it is to be taken.
     """
 
@@ -46,6 +48,7 @@ class Session:
         self.output = output
         self.translate: Callable[[Event], Event] = lambda event: event
         self.on_moments: Callable[[list[Moment]], None] = lambda _: None
+        self.clock = SteadyClock()
         self._attribution = attribution
         self._recorder = recorder
         self._lines: deque[Moment] = deque()
@@ -57,7 +60,11 @@ class Session:
 
     def events(self, events: Iterable[Event]) -> None:
         """Take events, in order."""
-        events = [self.translate(event) for event in events]
+        step = self.clock.look()
+        events = [self.translate(self.clock.corrected(event)) for event in events]
+        if step is not None:
+            self.output.note(step)
+            events.append(Unreadable(step))
         if self._attribution is not None:
             for event in events:
                 if isinstance(event, Frame):
@@ -82,7 +89,7 @@ class Session:
         now = time.monotonic()
         if now - self._settled_at >= SETTLE_S:
             self._settled_at = now
-            self.output.records(self.engine.advance(time.time_ns()))
+            self.output.records(self.engine.advance(self.clock.now_ns()))
         self._show()
 
     def finish(self, *, dropped: int | None, client_over: bool = False) -> None:
@@ -96,7 +103,7 @@ class Session:
         if self._attribution is not None:
             self._attribution.poll()
         self._show(final=True)
-        self.output.records(self.engine.advance(time.time_ns()))
+        self.output.records(self.engine.advance(self.clock.now_ns()))
         self._show(final=True)
         self.output.records(self.engine.finish(dropped=dropped))
         if self._recorder is not None:
