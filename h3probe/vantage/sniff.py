@@ -36,7 +36,9 @@ LONG_PAUSE_S = 0.05
 """Whose a short connection is that opens beside a long transfer, is asked at the next look."""
 
 _LOOK_AGAIN_S = 1.0
-_REST = 64 * BATCH
+REST_S = 5.0
+"""How long the end of a run may take, at most."""
+
 _LAST_BLOCK_S = 0.02
 
 
@@ -79,6 +81,8 @@ class Sniffer:
         self._table = Duplicates()
         self._bulk: Bulk | None = Bulk()
         self._reported = 0
+        self._read = self._left = 0
+        self._more_waits = False
         self._looked = time.monotonic()
 
     @property
@@ -88,8 +92,8 @@ class Sniffer:
 
     @property
     def pause_s(self) -> float:
-        """How long nobody needs to read now."""
-        return self.long_pause_s if self._bulk is not None and self._bulk.flows else 0.0
+        """How long nobody needs to read now; not at all while more waits than was read."""
+        return self.long_pause_s if not self._more_waits and self._bulk is not None and self._bulk.flows else 0.0
 
     def fileno(self) -> int:
         """The one descriptor to wait for on Linux; elsewhere the first of `sockets`."""
@@ -111,10 +115,13 @@ class Sniffer:
             if self._bulk.changed:
                 self._thin_out(self._bulk)
         events: list[Frame | Dropped] = []
+        self._more_waits = True
         for _ in range(limit):
             packet = self._source.read()
             if packet is None:
+                self._more_waits = False
                 break
+            self._read += 1
             if self._bulk is not None and packet.network is not None:
                 kept = self._bulk.keep(packet.data, packet.network, packet.time_ns)
                 if self._bulk.changed:
@@ -145,14 +152,20 @@ class Sniffer:
     def rest(self) -> list[Frame | Dropped]:
         """What is there after the last moment of interest: the counts are final then.
 
-        It is bounded: a flood does not keep a run from ending.
+        It is bounded: a flood does not keep a run from ending, and what is left unread then is counted as lost.
         """
         rest: list[Frame | Dropped] = []
-        for _ in range(_REST // BATCH):
+        left = self._source.unread()
+        deadline = time.monotonic() + REST_S
+        while left > 0 and time.monotonic() < deadline:
+            before = self._read
             rest += self.read()
-            if not self._source.unread():
-                break
-            select.select(self.sockets, [], [], _LAST_BLOCK_S)
+            left -= self._read - before
+            if self._read == before:
+                select.select(self.sockets, [], [], _LAST_BLOCK_S)
+        self._left = max(0, left)
+        if self._left:
+            rest.append(Dropped(self._left, "h3probe ended before it had read them"))
         return rest
 
     def keep_everything(self) -> None:
@@ -178,8 +191,9 @@ class Sniffer:
             self._source.narrow(found)
 
     def statistics(self) -> tuple[int, int]:
-        """(packets received, packets the kernel dropped), since the start; duplicates are among the received."""
-        return self._source.statistics()
+        """(packets received, packets lost), since the start; duplicates are among the received."""
+        received, dropped = self._source.statistics()
+        return received, dropped + self._left
 
     def close(self) -> None:
         """Stop watching."""

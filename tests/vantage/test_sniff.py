@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import select
 import selectors
 import socket
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from h3probe.errors import PrivilegeError, UserError
 from h3probe.events import Dropped, Endpoint, Frame
-from h3probe.vantage import interfaces, synthesis
+from h3probe.vantage import bulk, interfaces, synthesis
 from h3probe.vantage.sniff import Sniffer
 from tests.vantage.conftest import ip
 from tests.vantage.test_bpf import IPV4, UDP4, ethernet
@@ -219,6 +220,38 @@ def test_batch_and_shared_numbers() -> None:
             found += [event.number for event in batch if isinstance(event, Frame)]
     assert found == [7, 8, 9, 10, 11]
     assert next(numbers) == 12
+
+
+@pytest.mark.usefixtures("own_network")
+def test_no_pause_while_more_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a long transfer looks are few, but not while there is more to read than one look takes."""
+    monkeypatch.setattr("h3probe.vantage.bulk.WINDOW_NS", 3600 * 10**9)  # however slow this machine is now
+    there, here = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(2))
+    with Sniffer() as sniffer, there, here:
+        there.bind(("127.0.0.1", 0))
+        for _ in range(bulk.PACKETS + 10):
+            here.sendto(b"x", there.getsockname())
+        wait_for(sniffer, bulk.PACKETS + 10)
+        while not sniffer.pause_s:
+            assert select.select([sniffer], [], [], 10)[0]
+            sniffer.read()
+        assert sniffer.pause_s == sniffer.long_pause_s
+        send_datagram(b"y")
+        send_datagram(b"y")
+        assert select.select([sniffer], [], [], 10)[0]
+        sniffer.read(1)
+        assert not sniffer.pause_s
+
+
+@pytest.mark.usefixtures("own_network")
+def test_what_is_left_unread_at_the_end_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a run ends before all was read, the packets left are told as lost."""
+    monkeypatch.setattr("h3probe.vantage.sniff.REST_S", 0.0)
+    with Sniffer() as sniffer:
+        for _ in range(5):
+            send_datagram(b"x")
+        wait_for(sniffer, 5)
+        assert sniffer.rest() == [Dropped(5, "h3probe ended before it had read them")]
 
 
 @pytest.mark.usefixtures("own_network")
