@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from h3probe.cli.options import filters, output_options
+from h3probe.cli.options import make_filters, output_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,9 @@ usage or unreadable input. Problems that both have are no difference.
 @click.argument("b", metavar="B")
 @output_options
 @click.pass_context
-def diff(ctx: click.Context, *, a: str, b: str, as_json: bool, origins: tuple[str, ...], ports: tuple[int, ...]) -> None:
+def diff(  # noqa: PLR0913 - one parameter per option
+    ctx: click.Context, *, a: str, b: str, as_json: bool, origins: tuple[str, ...], ports: tuple[int, ...]
+) -> None:
     """Say what differs between the captures A and B, for each origin, and which finding explains it.
 
     At home and in the office, before an update and after it: HTTP/3 used or not, how attempts ended, findings that
@@ -44,7 +46,7 @@ def diff(ctx: click.Context, *, a: str, b: str, as_json: bool, origins: tuple[st
 
     if a == b == STDIN:
         raise click.UsageError("A and B cannot both be standard input")
-    outputs = [explained(Asked((name,), filters(origins, ports))).all_records for name in (a, b)]
+    outputs = [explained(Asked((name,), make_filters(origins, ports))).all_records for name in (a, b)]
     differences = compare(*outputs)
     if as_json:
         _print_json(outputs, differences)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from h3probe.cli.expect_options import expect_options
-from h3probe.cli.options import filters, output_options, witness_options
+from h3probe.cli.options import make_filters, output_options, witness_options
 
 if TYPE_CHECKING:
     from h3probe.cli.expect_options import ExpectOptions
@@ -65,6 +65,6 @@ def explain(  # noqa: PLR0913 - one parameter per option
 
     limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]
     output = make_output(as_json=as_json, timeline_limit=limit, live=STDIN in files)
-    engine = run(Asked(files, filters(origins, ports), expect.version, keylog, logs), output)
+    engine = run(Asked(files, make_filters(origins, ports), expect.version, keylog, logs), output)
     expect.report(engine)
     ctx.exit(engine.exit_status)

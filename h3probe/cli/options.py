@@ -29,7 +29,7 @@ def json_option[F: Callable[..., Any]](function: F) -> F:
 
 
 def filter_options[F: Callable[..., Any]](function: F) -> F:
-    """Add `--origin` and `--port`, whose values `filters` reads."""
+    """Add `--origin` and `--port`, whose values `make_filters` reads."""
     function = click.option(
         "--origin",
         "origins",
@@ -42,7 +42,7 @@ def filter_options[F: Callable[..., Any]](function: F) -> F:
     )(function)
 
 
-def filters(origins: Sequence[str], ports: Sequence[int]) -> Filters:
+def make_filters(origins: Sequence[str], ports: Sequence[int]) -> Filters:
     """What `--origin` and `--port` let through.
 
     Raises:

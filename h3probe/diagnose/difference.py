@@ -88,20 +88,19 @@ def _by_origin(stories: Iterable[Retold]) -> dict[str, list[Retold]]:
 def _partners(a: dict[str, list[Retold]], b: dict[str, list[Retold]]) -> dict[str, str]:
     """The origin in B of each origin in A that has one."""
     partners = {origin: origin for origin in a if origin in b}
-    for origin in a:
-        if origin in partners:
-            continue
-        # Two names are two origins, wherever they lead.
-        near = [o for o in b if o not in a and (is_address(o) or is_address(origin)) and _share(a[origin], b[o])]
-        rivals = [o for o in a if o not in b and o != origin and near and _share(a[o], b[near[0]])]
-        if len(near) == 1 and not rivals:
+    left_a, left_b = ([origin for origin in one if origin not in partners] for one in (a, b))
+    for origin in left_a:
+        near = [other for other in left_b if _may_be(a, origin, b, other)]
+        if len(near) == 1 and not any(_may_be(a, rival, b, near[0]) for rival in left_a if rival != origin):
             partners[origin] = near[0]
     return partners
 
 
-def _share(a: Iterable[Retold], b: Iterable[Retold]) -> bool:
-    """Whether two origins have a server's address and port in common."""
-    return not frozenset[str]().union(*(s.servers for s in a)).isdisjoint(*(s.servers for s in b))
+def _may_be(a: dict[str, list[Retold]], origin: str, b: dict[str, list[Retold]], other: str) -> bool:
+    """Whether an origin of A and one of B have a server in common; two names are two origins wherever they lead."""
+    if not (is_address(origin) or is_address(other)):
+        return False
+    return any(not one.servers.isdisjoint(two.servers) for one in a[origin] for two in b[other])
 
 
 def _clients(a: Sequence[Retold], b: Sequence[Retold]) -> Iterator[Pair]:
@@ -229,7 +228,9 @@ def _how(story: Retold) -> str:
         first = {"quic": ", and QUIC carried the first request", "tcp": ", and TCP carried the first request"}
         return "QUIC and TCP were ready" + first.get(carried or "", "")
     if over_quic:
-        return "HTTP/3 from the first request" if _http3(story) and len(over_quic) == len(story.quic) else "QUIC was ready"
+        return (
+            "HTTP/3 from the first request" if _http3(story) and len(over_quic) == len(story.quic) else "QUIC was ready"
+        )
     if any(tunnel.status is not None and 200 <= tunnel.status < 300 for tunnel in story.tunnels):
         return "HTTP/2 or HTTP/1.1 through a proxy's tunnel"
     if over_tcp:
@@ -271,9 +272,7 @@ def _measured(story: Retold | None) -> dict[What, float]:
 # -- in words
 
 
-def _sentence(
-    pair: Pair, sides: Sides, only_in: tuple[list[str], list[str]], changed: Sequence[TimeDifference]
-) -> str:
+def _sentence(pair: Pair, sides: Sides, only_in: tuple[list[str], list[str]], changed: Sequence[TimeDifference]) -> str:
     a, b = pair
     if a is None or b is None:
         name, story = ("A", a) if b is None else ("B", b)
@@ -315,5 +314,5 @@ def _changed(time: TimeDifference) -> str:
 
 def _small(title: str) -> str:
     """A title within a sentence: abbreviations and names stay as they are."""
-    first = title.split(" ")[0]
+    first = title.split(" ", 1)[0]
     return title if not first[1:].islower() and len(first) > 1 else title[:1].lower() + title[1:]

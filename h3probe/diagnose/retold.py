@@ -23,7 +23,7 @@ from h3probe.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from h3probe.records import AnyRecord
 
@@ -84,22 +84,10 @@ def retell(records: Iterable[AnyRecord]) -> list[Retold]:
     connections = {r.id: r for r in records if isinstance(r, QuicRecord | TcpRecord)}
     origins = _origins(records, connections, by_origin)
     for record in records:
-        match record:
-            case QuicRecord() | TcpRecord():
-                for story in _told_of(by_origin, origins.get(record.id), [record]):
-                    story.quic.append(record) if isinstance(record, QuicRecord) else story.tcp.append(record)
-            case RaceRecord():
-                about = [connections[name] for name in (record.quic, record.tcp) if name in connections]
-                for story in _told_of(by_origin, origins.get(record.quic), about):
-                    story.races.append(record)
-            case TunnelRecord():
-                about = [connections[record.connection]] if record.connection in connections else []
-                for story in _told_of(by_origin, _key(record.target), about):
-                    story.tunnels.append(record)
-            case FindingRecord():
-                about = [connections[name] for name in record.connections if name in connections]
-                for story in _told_of(by_origin, _key(record.origin), about):
-                    story.findings.append(record)
+        origin, names = _about(record, origins)
+        about = [connections[name] for name in names if name in connections]
+        for story in _stories_of(by_origin.get(origin or "", []) if origin is not None else [], about):
+            _add(story, record)
     for story in stories:
         story.quic.sort(key=lambda q: q.at)
         story.tcp.sort(key=lambda t: t.at)
@@ -119,11 +107,36 @@ def _key(origin: str | None) -> str:
     return (origin or "").lower()
 
 
-def _told_of(
-    by_origin: dict[str, list[Retold]], origin: str | None, about: Sequence[Connection]
-) -> Iterator[Retold]:
-    """The stories of an origin; of several clients those whose connections it is about."""
-    stories = by_origin.get(origin, []) if origin is not None else []
+def _about(record: AnyRecord, origins: Mapping[str, str]) -> tuple[str | None, Sequence[str]]:
+    """The origin that a record is about, None where that is not known, and the connections that it names."""
+    match record:
+        case QuicRecord() | TcpRecord():
+            return origins.get(record.id), [record.id]
+        case RaceRecord():
+            return origins.get(record.quic), [record.quic, record.tcp]
+        case TunnelRecord():
+            return _key(record.target), [] if record.connection is None else [record.connection]
+        case FindingRecord():
+            return _key(record.origin), record.connections
+    return None, []
+
+
+def _add(story: Retold, record: AnyRecord) -> None:
+    match record:
+        case QuicRecord():
+            story.quic.append(record)
+        case TcpRecord():
+            story.tcp.append(record)
+        case RaceRecord():
+            story.races.append(record)
+        case TunnelRecord():
+            story.tunnels.append(record)
+        case FindingRecord():
+            story.findings.append(record)
+
+
+def _stories_of(stories: Sequence[Retold], about: Sequence[Connection]) -> Iterator[Retold]:
+    """Of one origin's stories those of the clients whose connections something is about."""
     for story in stories:
         if len(stories) == 1 or not about or any(_is_clients(story, connection) for connection in about):
             yield story
@@ -142,28 +155,23 @@ def _origins(
 ) -> dict[str, str]:
     """The origin of each connection of which it is known, by the connection's id."""
     found: dict[str, set[str]] = defaultdict(set)
-    proxies: set[str] = set()
     for name, origin in _links(records):
         found[name].add(_key(origin))
-    for record in records:
-        if isinstance(record, TunnelRecord) and record.connection is not None:
-            proxies.add(record.connection)
     for connection in connections.values():
-        if connection.id not in found:
-            port = connection.server.rpartition(":")[2]
-            if connection.sni is not None:
-                found[connection.id].add(_key(f"{connection.sni}:{port}"))
-            elif connection.server in by_origin:
-                found[connection.id].add(connection.server)
+        if connection.id not in found and connection.sni is not None:
+            found[connection.id].add(_key(f"{connection.sni}:{connection.server.rpartition(':')[2]}"))
+        elif connection.id not in found and connection.server in by_origin:
+            found[connection.id].add(connection.server)
     certain = {name: origins.pop() for name, origins in found.items() if len(origins) == 1}
+    # What is left is the only origin's at its server; a proxy is a server of many.
+    proxies = {record.connection for record in records if isinstance(record, TunnelRecord)}
     at_server: dict[str, set[str]] = defaultdict(set)
     for name, origin in certain.items():
         if name in connections and name not in proxies:
             at_server[connections[name].server].add(origin)
     for connection in connections.values():
-        known = at_server.get(connection.server, set())
-        if connection.id not in found and len(known) == 1:
-            certain[connection.id] = next(iter(known))
+        if connection.id not in found and len(at_server[connection.server]) == 1:
+            certain[connection.id] = next(iter(at_server[connection.server]))
     return certain
 
 
