@@ -113,7 +113,7 @@ def _clients(a: Sequence[Retold], b: Sequence[Retold]) -> Iterator[Pair]:
     for story in a:
         yield story, left.get(story.client)
     for story in b:
-        if story.client not in left or names_a[story.client] != 1:
+        if story.client not in left:
             yield None, story
 
 

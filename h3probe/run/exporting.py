@@ -97,4 +97,5 @@ class _Packets:
         # Of datagrams that the kernel joined it is not known which of them lacks how much.
         joined = isinstance(fact, UdpDatagram) and fact.length > LARGEST_PLAIN
         cut = None if missing > 0 and joined else max(missing, 0)
+        self.builder.opened(connection)
         self.builder.packet(connection, packet, mark, from_client=from_client, cut=cut)

@@ -22,10 +22,12 @@ def refuse_existing(name: str, *, force: bool) -> None:
     """Refuse a name that is taken, before any work is done for it.
 
     Raises:
-        UserError: There is such a file, and it is not to be replaced.
+        UserError: There is such a file, and it is not to be replaced; or no file can have that name.
     """
     if name == STDOUT:
         return
+    if "\0" in name:
+        raise UserError(f"{name!r} cannot be written: no file has such a name")
     if not force and os.path.lexists(name):
         raise UserError(f"{name} exists already; --force replaces it, another name keeps it")
     if Path(name).exists() and not Path(name).is_file():  # a device is not to be replaced by a file
@@ -42,6 +44,7 @@ def write_whole(name: str, texts: Iterable[str], *, force: bool) -> None:
         for text in texts:
             sys.stdout.write(text)
         return
+    refuse_existing(name, force=force)
     path = Path(name)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -51,8 +54,6 @@ def write_whole(name: str, texts: Iterable[str], *, force: bool) -> None:
         beside.replace(path)
     except OSError as error:
         raise UserError(f"{name} cannot be written: {error.strerror or error}") from error
-    except ValueError as error:  # a NUL in the name
-        raise UserError(f"{name!r} cannot be written: {error}") from error
     finally:
         with contextlib.suppress(OSError):
             beside.unlink()

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 VERSION = "0.3"
 EVENTS_LIMIT = 20_000
 """Packets and remarks of one connection that are kept, the first ones; how many are left out is said."""
+ALL_EVENTS_LIMIT = 200_000
+"""And of all connections together."""
+TRACES_LIMIT = 20_000
+Event = tuple[int, str, dict[str, Any], int | None]
+"""Time in nanoseconds, name, data and frame number."""
 VANTAGE = {"name": "h3probe, a passive observer near the client", "type": "network", "flow": "client"}
 
 
@@ -38,21 +43,14 @@ class Trace:
     Attributes:
         connection: The connection.
         reader: Reads its packets; None for TCP.
-        events: Time in nanoseconds, name, data and frame number, in the order in which they became known.
+        events: In the order in which they became known.
         left_out: Events beyond the limit.
     """
 
     connection: Connection
     reader: PacketReader | None
-    events: list[tuple[int, str, dict[str, Any], int | None]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     left_out: int = 0
-
-    def add(self, time_ns: int, name: str, data: dict[str, Any], frame: int | None) -> None:
-        """Keep an event."""
-        if len(self.events) < EVENTS_LIMIT:
-            self.events.append((time_ns, name, data, frame))
-        else:
-            self.left_out += 1
 
 
 class QlogBuilder:
@@ -60,11 +58,18 @@ class QlogBuilder:
 
     def __init__(self) -> None:
         self._traces: dict[str, Trace] = {}
+        self._events = 0
+        self._left_out = 0
 
     def opened(self, connection: Connection) -> None:
         """Begin a trace."""
+        if connection.id in self._traces:
+            return
+        if len(self._traces) >= TRACES_LIMIT:
+            self._left_out += 1
+            return
         reader = PacketReader(connection) if connection.transport == "quic" else None
-        self._traces.setdefault(connection.id, Trace(connection, reader))
+        self._traces[connection.id] = Trace(connection, reader)
 
     def packet(
         self,
@@ -75,7 +80,7 @@ class QlogBuilder:
         from_client: bool,
         cut: int | None,
     ) -> None:
-        """Take a QUIC packet.
+        """Take a QUIC packet of a connection that was opened.
 
         Args:
             connection: Whose it is.
@@ -84,20 +89,26 @@ class QlogBuilder:
             from_client: Who sent it.
             cut: Bytes of it that a snaplen left out; None where that is not known.
         """
-        self.opened(connection)
-        trace = self._traces[connection.id]
-        if trace.reader is None or len(trace.events) >= EVENTS_LIMIT:
-            trace.left_out += 1
-            return
-        data = trace.reader.read(packet, mark, from_client=from_client, cut=cut)
-        trace.add(mark.time_ns, f"transport:packet_{'sent' if from_client else 'received'}", data, mark.frame)
+        trace = self._traces.get(connection.id)
+        if trace is not None and trace.reader is not None and self._has_room(trace):
+            data = trace.reader.read(packet, mark, from_client=from_client, cut=cut)
+            name = f"transport:packet_{'sent' if from_client else 'received'}"
+            trace.events.append((mark.time_ns, name, data, mark.frame))
 
     def moments(self, moments: Iterable[Moment]) -> None:
         """Take what happened; it stands in the traces as remarks."""
         for moment in moments:
             trace = self._traces.get(moment.connection or "")
-            if trace is not None:
-                trace.add(moment.time_ns, "generic:info", {"message": moment.text}, moment.frame)
+            if trace is not None and self._has_room(trace):
+                trace.events.append((moment.time_ns, "generic:info", {"message": moment.text}, moment.frame))
+
+    def _has_room(self, trace: Trace) -> bool:
+        """Whether one more event is kept; where it is not, it is counted."""
+        if len(trace.events) >= EVENTS_LIMIT or self._events >= ALL_EVENTS_LIMIT:
+            trace.left_out += 1
+            return False
+        self._events += 1
+        return True
 
     def keep(self, wanted: Callable[[Connection], bool]) -> None:
         """Keep the traces of these connections alone."""
@@ -110,11 +121,12 @@ class QlogBuilder:
             source: What it was made from.
             start_ns: Time of the first packet: what all times are relative to.
         """
+        more = f" {self._left_out} connections more are left out." if self._left_out else ""
         head = {
             "qlog_version": VERSION,
             "qlog_format": "JSON",
             "title": f"h3probe {__version__}: {source}",
-            "description": "Seen from outside, without keys: frames of Initial packets alone are readable.",
+            "description": "Seen from outside, without keys: frames of Initial packets alone are readable." + more,
         }
         yield _json(head)[:-1] + ',"traces":['
         for number, trace in enumerate(self._traces.values()):
@@ -129,7 +141,7 @@ class QlogBuilder:
 
 def _trace(trace: Trace, start_ns: int) -> dict[str, Any]:
     connection = trace.connection
-    events = [*_about(connection), *trace.events]
+    events = [*_begun(connection), *trace.events, *_closed(connection)]
     events.sort(key=lambda event: event[0])
     described = f"{connection.id}, {connection.client} to {connection.server}"
     if trace.left_out:
@@ -152,14 +164,14 @@ def _name(connection: Connection) -> str:
     return f"{clean(hello.sni)}:{connection.server.port}" if hello is not None and hello.sni else str(connection.server)
 
 
-def _event(event: tuple[int, str, dict[str, Any], int | None], start_ns: int) -> dict[str, Any]:
+def _event(event: Event, start_ns: int) -> dict[str, Any]:
     time_ns, name, data, frame = event
     told: dict[str, Any] = {"time": (time_ns - start_ns) / 1e6, "name": name, "data": data}
     return told if frame is None else {**told, "frame": frame}
 
 
-def _about(connection: Connection) -> Iterator[tuple[int, str, dict[str, Any], int | None]]:
-    """What a connection tells besides its packets."""
+def _begun(connection: Connection) -> Iterator[Event]:
+    """What stands at a connection's beginning."""
     first = connection.first
     started = _started(connection.client, connection.server, connection.transport)
     if connection.transport == "quic":
@@ -173,6 +185,10 @@ def _about(connection: Connection) -> Iterator[tuple[int, str, dict[str, Any], i
     if connection.hello is not None and connection.hello.alpn:
         offered: dict[str, Any] = {"client_alpns": [clean(name) for name in connection.hello.alpn]}
         yield first.time_ns, "transport:alpn_information", offered, None
+
+
+def _closed(connection: Connection) -> Iterator[Event]:
+    """How a connection was seen to end."""
     closed = _quic_closed(connection) if connection.transport == "quic" else _tcp_closed(connection)
     if closed is not None:
         mark, data = closed
@@ -190,7 +206,7 @@ def _started(client: Endpoint, server: Endpoint, transport: str) -> dict[str, An
     }
 
 
-def _versions(connection: QuicConnection) -> Iterator[tuple[int, str, dict[str, Any], int | None]]:
+def _versions(connection: QuicConnection) -> Iterator[Event]:
     """The version that the client chose, and the server's list where there is one."""
     if connection.nameless or connection.gquic is not None:
         return
