@@ -48,14 +48,16 @@ def show(console: Console, names: tuple[str, str], differences: Sequence[Differe
 
 
 def _title(difference: DifferenceRecord) -> str:
-    sides = [side for side in (difference.a, difference.b) if side is not None]
-    clients = list(dict.fromkeys(side.client for side in sides))
-    return f"{difference.origin or 'origin not known'}, client {' / '.join(clients)}"
+    clients = {side.client for side in (difference.a, difference.b) if side is not None}
+    origin = difference.origin or "origin not known"
+    return f"{origin}, client {clients.pop()}" if len(clients) == 1 else origin
 
 
 def _rows(difference: DifferenceRecord) -> Iterator[Row]:
     a, b = difference.a, difference.b
     yield "", "A", "B"
+    if a is not None and b is not None and a.client != b.client:
+        yield "client", a.client, b.client
     yield "verdict", _verdict(a), _verdict(b)
     for label, texts in (
         ("HTTP/3", (_http3(a), _http3(b))),
