@@ -160,7 +160,7 @@ def _timings(exchange: ExchangeRecord, connection: Connection | None) -> dict[st
         return timings
     began, ended = exchange.at, exchange.at + exchange.took
     ready = connection.ready_at if connection is not None and exchange.known_from != "proxy" else None
-    if connection is None or ready is None or not began < ready <= ended:
+    if connection is None or ready is None or not began < ready <= ended or _is_coarse(exchange):
         timings["wait"] = _ms(exchange.took)
         return timings
     connecting = max(connection.at, began)
@@ -172,6 +172,11 @@ def _timings(exchange: ExchangeRecord, connection: Connection | None) -> dict[st
         timings["ssl"] = _ms(ready - max(connection.connect_at, connecting))
     timings["wait"] = _ms(ended - ready)
     return timings
+
+
+def _is_coarse(exchange: ExchangeRecord) -> bool:
+    """Whether a log told its times in whole seconds, which cannot be set against those of packets."""
+    return exchange.took == round(exchange.took or 0.0) and (exchange.time or "").endswith(".000000000Z")
 
 
 def _ms(seconds: float) -> float:

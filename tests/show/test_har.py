@@ -109,6 +109,13 @@ def test_a_connection_that_was_ready_costs_nothing(known_from: Any) -> None:  # 
         }
 
 
+def test_whole_seconds_are_not_set_against_packets() -> None:
+    """A log that tells whole seconds tells how long a request took, and not what it was doing meanwhile."""
+    coarse = replace(EXCHANGE, time="2026-11-30T09:36:07.000000000Z", took=30.0)
+    made = entry([coarse, replace(quic("q"), at=29.9, ready_at=30.0)])
+    assert (made["timings"]["connect"], made["timings"]["wait"]) == (-1, 30000.0)
+
+
 def test_what_took_nobody_knows_how_long() -> None:
     """All parts are -1, and the comment says what the 0 of the sum means."""
     made = entry([replace(EXCHANGE, took=None), quic("q")])
