@@ -129,7 +129,7 @@ def _difference(number: int, pair: Pair, holes: Sequence[str]) -> DifferenceReco
     other = _ended_otherwise(sides)
     same = None not in sides and not (other or came or went or changed)
     sentence = _sentence(pair, sides, (went, came), changed)
-    if holes and not same:
+    if holes:
         sentence += f" {' and '.join(holes)} {'do' if len(holes) > 1 else 'does'} not hold everything ({INCOMPLETE}): "
         sentence += "what is missing there proves nothing."
     known = [story for story in pair if story is not None]
@@ -199,6 +199,8 @@ def _http3(story: Retold) -> bool | None:
     """Whether a request used HTTP/3, None where the wire does not tell, or where silence is all that speaks for no."""
     if story.verdict.versions is not None:
         return "HTTP/3" in story.verdict.versions
+    if any(race.carried == "quic" for race in story.races):
+        return True
     over_quic, over_tcp = _ready_quic(story), _ready_tcp(story)
     if over_quic:
         alone = not over_tcp and not story.tunnels
@@ -228,9 +230,8 @@ def _how(story: Retold) -> str:
         first = {"quic": ", and QUIC carried the first request", "tcp": ", and TCP carried the first request"}
         return "QUIC and TCP were ready" + first.get(carried or "", "")
     if over_quic:
-        return (
-            "HTTP/3 from the first request" if _http3(story) and len(over_quic) == len(story.quic) else "QUIC was ready"
-        )
+        at_once = _http3(story) and len(over_quic) == len(story.quic)
+        return "HTTP/3 from the first request" if at_once else "QUIC was ready"
     if any(tunnel.status is not None and 200 <= tunnel.status < 300 for tunnel in story.tunnels):
         return "HTTP/2 or HTTP/1.1 through a proxy's tunnel"
     if over_tcp:

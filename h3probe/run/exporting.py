@@ -93,9 +93,9 @@ class _Packets:
     ) -> None:
         """Take a packet of the datagram that the tracker is at."""
         fact = self.tracker.fact
-        missing = fact.length - len(fact.payload) if isinstance(fact, UdpDatagram) else 0
-        # Of datagrams that the kernel joined it is not known which of them lacks how much.
-        joined = isinstance(fact, UdpDatagram) and fact.length > LARGEST_PLAIN
-        cut = None if missing > 0 and joined else max(missing, 0)
+        cut: int | None = 0
+        if isinstance(fact, UdpDatagram) and fact.length > len(fact.payload):
+            # Of datagrams that the kernel joined it is not known which of them lacks how much.
+            cut = fact.length - len(fact.payload) if fact.length <= LARGEST_PLAIN else None
         self.builder.opened(connection)
         self.builder.packet(connection, packet, mark, from_client=from_client, cut=cut)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from h3probe.diagnose.difference import NOISE_S, UNEXPLAINED, UNEXPLAINED_TIMES, compare, is_noise
+from h3probe.records import RaceRecord
 from h3probe.run.explaining import Asked, explained
 from h3probe.show.ndjson import to_json
 from h3probe.show.ndjson_read import from_json
@@ -114,7 +115,21 @@ def test_an_incomplete_capture_is_named() -> None:
     holes = finding("incomplete-capture", None)
     assert "B does not hold everything (incomplete-capture)" in only(HTTP3, [*TCP, holes]).sentence
     assert "A and B do not hold everything" in only([*HTTP3, holes], [*TCP, holes]).sentence
-    assert only([*HTTP3, holes], HTTP3).same
+    same = only([*HTTP3, holes], HTTP3)
+    assert same.same
+    assert same.sentence.endswith(
+        "A does not hold everything (incomplete-capture): what is missing there proves nothing."
+    )
+
+
+def test_a_race_that_quic_is_known_to_have_won_used_http3() -> None:
+    """Where both were ready, HTTP/3 counts as used only where it is known that QUIC carried a request."""
+    race = RaceRecord("r", 0.0, None, "a.example:443", "10.0.0.5", "q", "t", 0.1, 0.1, 0.2, "quic", 0.1, "quic", None)
+    both: list[AnyRecord] = [quic("q", sni="a.example"), tcp("t", sni="a.example"), verdict("a.example:443")]
+    for carried, http3 in (("quic", True), ("tcp", None), (None, None)):
+        side = only(both, [*both, replace(race, carried=carried)]).b  # type: ignore[arg-type]
+        assert side is not None
+        assert side.http3 is http3
 
 
 def test_times_that_differ_by_more_than_noise_are_a_difference() -> None:
