@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 VERSION = "0.3"
 EVENTS_LIMIT = 20_000
 """Packets and remarks of one connection that are kept, the first ones; how many are left out is said."""
-ALL_EVENTS_LIMIT = 200_000
-"""And of all connections together."""
+ALL_LIMIT = 500_000
+"""Events and the frames in them, of all connections together: what bounds the memory, whatever a packet holds."""
 TRACES_LIMIT = 20_000
 Event = tuple[int, str, dict[str, Any], int | None]
 """Time in nanoseconds, name, data and frame number."""
@@ -58,7 +58,7 @@ class QlogBuilder:
 
     def __init__(self) -> None:
         self._traces: dict[str, Trace] = {}
-        self._events = 0
+        self._kept = 0
         self._left_out = 0
 
     def opened(self, connection: Connection) -> None:
@@ -92,6 +92,7 @@ class QlogBuilder:
         trace = self._traces.get(connection.id)
         if trace is not None and trace.reader is not None and self._has_room(trace):
             data = trace.reader.read(packet, mark, from_client=from_client, cut=cut)
+            self._kept += len(data.get("frames", ()))
             name = f"transport:packet_{'sent' if from_client else 'received'}"
             trace.events.append((mark.time_ns, name, data, mark.frame))
 
@@ -104,10 +105,10 @@ class QlogBuilder:
 
     def _has_room(self, trace: Trace) -> bool:
         """Whether one more event is kept; where it is not, it is counted."""
-        if len(trace.events) >= EVENTS_LIMIT or self._events >= ALL_EVENTS_LIMIT:
+        if len(trace.events) >= EVENTS_LIMIT or self._kept >= ALL_LIMIT:
             trace.left_out += 1
             return False
-        self._events += 1
+        self._kept += 1
         return True
 
     def keep(self, wanted: Callable[[Connection], bool]) -> None:

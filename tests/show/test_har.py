@@ -15,6 +15,7 @@ from h3probe.records import ExchangeRecord, TunnelRecord
 from h3probe.run.explaining import Asked, explained
 from h3probe.show.har import har
 from tests.diagnose.test_retold import finding, quic, tcp, verdict
+from tests.test_engine import busy
 
 from . import samples
 
@@ -145,6 +146,15 @@ def test_a_request_without_a_response() -> None:
         "method": "", "url": "", "httpVersion": "unknown", "cookies": [], "headers": [], "queryString": [],
         "headersSize": -1, "bodySize": -1,
     }  # fmt: skip
+
+
+def test_what_a_proxy_saw() -> None:
+    """An exchange that the proxy reports is an entry, with its connection and without the address of a server."""
+    records = busy().explain().records
+    made = entry(records)
+    assert made["comment"].startswith("Seen at the proxy; wait holds the response's transfer as well.")
+    assert made["connection"] in {r.id for r in records if r.type == "tcp"}
+    assert "serverIPAddress" not in made
 
 
 def test_an_inferred_exchange_is_marked() -> None:

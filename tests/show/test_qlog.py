@@ -163,14 +163,23 @@ def _snapped(capture: bytes, snaplen: int) -> bytes:
     return made
 
 
-def test_a_long_transfer_is_cut_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the limit packets are counted instead of kept."""
+@pytest.mark.parametrize("limit", ["EVENTS_LIMIT", "ALL_LIMIT"])
+def test_a_long_transfer_is_cut_and_said_to_be(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond either limit packets are counted instead of kept; for that of all connections frames count as well."""
     whole = sum(len(trace["events"]) for trace in recorded("curl-http3"))
-    monkeypatch.setattr(module, "EVENTS_LIMIT", 5)
+    monkeypatch.setattr(module, limit, 5)
     (trace,) = recorded("curl-http3")
     left_out = int(trace["description"].partition("; ")[2].split()[0])
     assert len(trace["events"]) + left_out == whole
     assert trace["description"].endswith("events more are left out")
+
+
+def test_connections_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of too many connections the first are kept, and how many are not is said."""
+    monkeypatch.setattr(module, "TRACES_LIMIT", 1)
+    made = exported(FOLDER / "jdk26-client-any.pcap")
+    assert len(made["traces"]) == 1
+    assert made["description"].endswith("1 connections more are left out.")
 
 
 def test_an_empty_log_is_valid() -> None:
