@@ -263,6 +263,50 @@ class ExpectationRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class DifferenceSide:
+    """What one of two captures has of an origin and a client."""
+
+    origin: Annotated[str | None, "host:port, or the server's address, as this capture gives it"]
+    client: Annotated[str, "process, or address"]
+    verdict: Annotated[str, "the verdict's sentence"]
+    http3: Annotated[bool | None, "whether any request used HTTP/3; null where that is not known"]
+    versions: Annotated[dict[str, int] | None, "exchanges per HTTP version, null where not known"]
+    quic: Annotated[list[QuicOutcome | None], "how QUIC attempts ended, each way once; null where that is not seen"]
+    tcp: Annotated[list[TcpOutcome | None], "the same of TCP"]
+    rules: Annotated[list[str], "slugs of the findings"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeDifference:
+    """One time in two captures."""
+
+    what: Annotated[
+        Literal["quic-ready", "tcp-ready", "cost", "head-start"],
+        "from the first packet of the first connection that became ready to that moment, over QUIC or TCP; the seconds "
+        "that findings say were lost; from QUIC's first packet to TCP's SYN in the first race",
+    ]
+    a: Annotated[float | None, "seconds in A, null where not known"]
+    b: Annotated[float | None, "seconds in B, null where not known"]
+    change: Annotated[float | None, "B less A; null where one is not known"]
+    noise: Annotated[bool | None, "whether the change is too small to mean anything; null where there is none"]
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceRecord(Record):
+    """What differs between two captures for an origin and a client; printed by `h3probe diff --json` alone."""
+
+    type = "difference"
+    origin: Annotated[str | None, "host:port, or the server's address"]
+    a: Annotated[DifferenceSide | None, "the first capture's; null where only the second one has it"]
+    b: Annotated[DifferenceSide | None, "the second capture's; null where only the first one has it"]
+    same: Annotated[bool, "nothing differs, noise left out"]
+    came: Annotated[list[str], "slugs of findings that only B has"]
+    went: Annotated[list[str], "slugs of findings that only A has"]
+    times: Annotated[list[TimeDifference], "times that one of the two has"]
+    sentence: Annotated[str, "the difference, and the findings that explain it, if any do"]
+
+
+@dataclass(frozen=True, slots=True)
 class SummaryRecord(Record):
     """The last line."""
 
@@ -292,6 +336,7 @@ AnyRecord = (
     | FindingRecord
     | VerdictRecord
     | ExpectationRecord
+    | DifferenceRecord
     | SummaryRecord
 )
 

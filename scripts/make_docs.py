@@ -106,6 +106,8 @@ _OUTPUT_HEAD = """# The output contract
 - A line can be printed as it is: control characters that came from the network are spelled out.
 - `schema` in the `capture` record is the contract's version. A field or a record type may be added within a version;
   removing one or changing its meaning makes a new one.
+- [`h3probe diff --json`](diff.md) prints the `capture` records of both captures and the `difference` records, and
+  nothing else; no other command prints these.
 - `alt_svc` and `exchange` need a vantage point that sees inside of TLS, as an intercepting proxy or the client's own
   log. Without one these two records are not printed, and `versions` in a verdict is null.
 

@@ -64,11 +64,11 @@ def busy() -> Network:
 
 
 def test_every_kind_of_record_keeps_to_the_contract() -> None:
-    """All records of a busy capture validate, and cover every kind that there is."""
+    """All records of a busy capture validate, and cover every kind that one capture gives."""
     explained = busy().explain(truncated=True, expects="HTTP/3")
     validate(explained.records)
     kinds = {record.type for record in explained.records}
-    assert kinds == {record.type for record in get_args(AnyRecord)}
+    assert kinds == {record.type for record in get_args(AnyRecord)} - {"difference"}
 
 
 def test_the_first_and_the_last_record_frame_the_others() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from h3probe.cli.expect_options import expect_options
-from h3probe.cli.options import output_options
+from h3probe.cli.options import make_filters, output_options, witness_options
 
 if TYPE_CHECKING:
     from h3probe.cli.expect_options import ExpectOptions
@@ -34,23 +34,12 @@ STDIN = "-"
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_options
 @expect_options
-@click.option(
-    "--client-log",
-    "logs",
-    metavar="FILE",
-    multiple=True,
-    help="A log of the client's own: the JDK's HttpClient, curl -v, Chromium's NetLog (repeatable).",
-)
+@witness_options
 @click.option(
     "--timeline",
     type=click.Choice(["auto", "all", "none"]),
     default="auto",
     help=f"How much of the timeline to print; auto stops after {TIMELINE_LINES} lines.",
-)
-@click.option(
-    "--keylog",
-    metavar="FILE",
-    help="Decrypt with the TLS secrets in FILE, which a client wrote where SSLKEYLOGFILE told it to.",
 )
 @click.pass_context
 def explain(  # noqa: PLR0913 - one parameter per option
@@ -70,14 +59,12 @@ def explain(  # noqa: PLR0913 - one parameter per option
     Reads pcap and pcapng, also compressed (gzip, zstandard), and events of the proxy (addons/h3probe_log.py); several
     files are read as one. `-` is standard input, read as it comes.
     """
-    from h3probe.filters import Filters, parse_origin  # noqa: PLC0415 - the decoders load here
-    from h3probe.run.explaining import Asked  # noqa: PLC0415
+    from h3probe.run.explaining import Asked  # noqa: PLC0415 - the decoders load here
     from h3probe.run.explaining import explain as run  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415
 
-    filters = Filters(origins=frozenset(map(parse_origin, origins)) or None, ports=frozenset(ports) or None)
     limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]
     output = make_output(as_json=as_json, timeline_limit=limit, live=STDIN in files)
-    engine = run(Asked(files, filters, expect.version, keylog, logs), output)
+    engine = run(Asked(files, make_filters(origins, ports), expect.version, keylog, logs), output)
     expect.report(engine)
     ctx.exit(engine.exit_status)

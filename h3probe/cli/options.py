@@ -13,12 +13,23 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
+    from h3probe.filters import Filters
+
 
 def output_options[F: Callable[..., Any]](function: F) -> F:
     """Add `--json`, `--origin` and `--port`."""
-    function = click.option(
-        "--json", "as_json", is_flag=True, help="Print NDJSON records, one a line, as they settle."
-    )(function)
+    return json_option(filter_options(function))
+
+
+def json_option[F: Callable[..., Any]](function: F) -> F:
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print NDJSON records, one a line, as they settle.")(
+        function
+    )
+
+
+def filter_options[F: Callable[..., Any]](function: F) -> F:
+    """Add `--origin` and `--port`, whose values `make_filters` reads."""
     function = click.option(
         "--origin",
         "origins",
@@ -28,6 +39,33 @@ def output_options[F: Callable[..., Any]](function: F) -> F:
     )(function)
     return click.option(
         "--port", "ports", type=click.IntRange(0, 65535), multiple=True, help="Only this server port (repeatable)."
+    )(function)
+
+
+def make_filters(origins: Sequence[str], ports: Sequence[int]) -> Filters:
+    """What `--origin` and `--port` let through.
+
+    Raises:
+        UserError: An origin is none.
+    """
+    from h3probe.filters import Filters, parse_origin  # noqa: PLC0415 - the decoders load here
+
+    return Filters(origins=frozenset(map(parse_origin, origins)) or None, ports=frozenset(ports) or None)
+
+
+def witness_options[F: Callable[..., Any]](function: F) -> F:
+    """Add `--client-log` and `--keylog`: what tells of the exchanges in captured packets."""
+    function = click.option(
+        "--keylog",
+        metavar="FILE",
+        help="Decrypt with the TLS secrets in FILE, which a client wrote where SSLKEYLOGFILE told it to.",
+    )(function)
+    return click.option(
+        "--client-log",
+        "logs",
+        metavar="FILE",
+        multiple=True,
+        help="A log of the client's own: the JDK's HttpClient, curl -v, Chromium's NetLog (repeatable).",
     )(function)
 
 

@@ -9,7 +9,7 @@ import click
 
 from h3probe.cli.expect_options import expect_options
 from h3probe.cli.isolate_options import begin, isolate_options
-from h3probe.cli.options import output_options
+from h3probe.cli.options import make_filters, output_options
 from h3probe.cli.proxy_options import proxy_options
 
 if TYPE_CHECKING:
@@ -113,11 +113,10 @@ def watch(  # noqa: PLR0913 - one parameter per option
     # It takes as long as what is imported next, and goes on beside it.
     begun = None if isolation is None else begin(isolation, intercept=proxy.intercept is not None)
     from h3probe.engine import Engine  # noqa: PLC0415 - the decoders load here
-    from h3probe.filters import Filters, parse_origin  # noqa: PLC0415
     from h3probe.run.end import Plan  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415
 
-    filters = Filters(origins=frozenset(map(parse_origin, origins)) or None, ports=frozenset(ports) or None)
+    filters = make_filters(origins, ports)
     output = make_output(as_json=as_json)
     # Records that others read have standard output to themselves.
     stdout = sys.stderr.fileno() if as_json else None

@@ -15,6 +15,9 @@ _PARTS: dict[str, Any] = {
     "process": records.ProcessInfo,
     "evidence": records.Evidence,
     "services": records.AltService,
+    "a": records.DifferenceSide,
+    "b": records.DifferenceSide,
+    "times": records.TimeDifference,
 }
 """Fields that are objects, or lists of them."""
 

@@ -46,12 +46,14 @@ def read_initial(connection: QuicConnection, packet: LongPacket, *, from_client:
         connection.cut += packet.truncated
         connection.note(letter)
         return InitialRead(counts=True)
-    opened = _open(connection, packet, side, from_client=from_client)
+    opened = open_initial(connection, packet, side.largest, from_client=from_client)
     if opened is None:
         connection.unopened += 1
         if from_client:
             connection.note(letter)
         return InitialRead(counts=from_client or connection.mid_stream)
+    if not from_client or connection.server_scid is None:
+        connection.version = packet.version  # It may have been switched (RFC 9368), or negotiated anew.
     if opened.packet_number in side.packet_numbers:
         return InitialRead(counts=False)  # Captured twice, since a sender never reuses a number.
     if len(side.packet_numbers) < PACKET_NUMBERS_LIMIT:
@@ -61,7 +63,15 @@ def read_initial(connection: QuicConnection, packet: LongPacket, *, from_client:
     return _take_frames(connection, side, opened.payload, from_client=from_client)
 
 
-def _open(connection: QuicConnection, packet: LongPacket, side: HelloStream, *, from_client: bool) -> Opened | None:
+def open_initial(connection: QuicConnection, packet: LongPacket, largest: int, *, from_client: bool) -> Opened | None:
+    """Open an Initial of a connection; None where its keys do not.
+
+    Args:
+        connection: Whose it is.
+        packet: The Initial.
+        largest: The largest packet number of that side so far, -1 for none.
+        from_client: Whose side that is.
+    """
     candidates = [connection.key_dcid]
     if from_client and connection.dcid != connection.key_dcid:
         candidates.append(connection.dcid)  # An Initial from before the Retry, late or sent again.
@@ -70,12 +80,9 @@ def _open(connection: QuicConnection, packet: LongPacket, side: HelloStream, *, 
             continue
         try:
             keys = initial_keys(packet.version, dcid)
-            opened = open_packet(keys.client if from_client else keys.server, packet, side.largest)
+            return open_packet(keys.client if from_client else keys.server, packet, largest)
         except DecodeError:
             continue
-        if not from_client or connection.server_scid is None:
-            connection.version = packet.version  # It may have been switched (RFC 9368), or negotiated anew.
-        return opened
     return None
 
 

@@ -158,4 +158,4 @@ def test_a_shell_gets_completions() -> None:
 def test_schema_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
     """`h3probe schema` prints one JSON document that describes all records."""
     assert main(["schema"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["oneOf"]) == 13
+    assert len(json.loads(capsys.readouterr().out)["oneOf"]) == 14

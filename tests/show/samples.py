@@ -8,6 +8,8 @@ from h3probe.records import (
     AnyRecord,
     CaptureRecord,
     Close,
+    DifferenceRecord,
+    DifferenceSide,
     DnsRecord,
     Evidence,
     ExchangeRecord,
@@ -20,6 +22,7 @@ from h3probe.records import (
     RaceRecord,
     SummaryRecord,
     TcpRecord,
+    TimeDifference,
     TunnelRecord,
     VerdictRecord,
 )
@@ -129,6 +132,47 @@ def expectations() -> list[ExpectationRecord]:
     ]  # fmt: skip
 
 
+def differences() -> list[DifferenceRecord]:
+    """One of each kind: changed, the same, and there in one capture alone."""
+    good = DifferenceSide(
+        "localhost:4433",
+        "127.0.0.1 (JDK 26 HttpClient)",
+        "HTTP/3 from the first request, ready after 122 ms.",
+        True,
+        None,
+        ["established"],
+        [],
+        [],
+    )
+    bad = DifferenceSide(
+        "127.0.0.1:4433",
+        "127.0.0.1 (JDK 26 HttpClient)",
+        "HTTP/2 or HTTP/1.1, not HTTP/3, after 2.79 s of waiting for QUIC: QUIC was not answered.",
+        False,
+        {"HTTP/2": 3},
+        ["unanswered", None],
+        ["established"],
+        ["fallback-delay", "quic-unanswered"],
+    )
+    times = [
+        TimeDifference("quic-ready", 0.122, None, None, None),
+        TimeDifference("tcp-ready", 0.1, 0.15, 0.05, True),
+        TimeDifference("cost", 30.0, 2.79, -27.21, False),
+        TimeDifference("head-start", 0.02, 1.2, 1.18, False),
+    ]
+    came = ["fallback-delay", "quic-unanswered"]
+    return [
+        DifferenceRecord(
+            "difference-1", 0.0, None, "localhost:4433", good, bad, False, came, [], times,
+            "In A HTTP/3 from the first request; in B HTTP/2: QUIC was not answered (quic-unanswered).",
+        ),
+        DifferenceRecord(
+            "difference-2", 0.0, None, "example.org:443", good, good, True, [], [], [], "In both HTTP/3.",
+        ),
+        DifferenceRecord("difference-3", 0.0, None, None, None, bad, False, [], [], [], "Only in B: \x1b[31m東京."),
+    ]  # fmt: skip
+
+
 def summary() -> SummaryRecord:
     """The figures of a capture that lost packets."""
     counts = {"quic": 4, "tcp": 2, "icmp": 1, "finding": 3, "verdict": 3}
@@ -167,5 +211,6 @@ def all_records() -> list[AnyRecord]:
         *findings(),
         *verdicts(),
         *expectations(),
+        *differences(),
         summary(),
     ]  # fmt: skip

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from h3probe.errors import UserError
+from h3probe.run.whole_file import refuse_existing, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def test_a_file_is_written_for_its_owner_alone(tmp_path: Path) -> None:
+    """All pieces are in it, nobody else may read it, and nothing else is left in the folder."""
+    path = tmp_path / "out.har"
+    write_whole(str(path), ["a", "…"], force=False)
+    assert path.read_text(encoding="utf-8") == "a…"
+    if sys.platform != "win32":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_there_is_replaced_only_by_force(tmp_path: Path) -> None:
+    """Without `--force` it stays as it is; with it, it is another file."""
+    path = tmp_path / "out.har"
+    path.write_text("old")
+    with pytest.raises(UserError, match="exists already; --force replaces it"):
+        write_whole(str(path), ["new"], force=False)
+    assert path.read_text() == "old"
+    write_whole(str(path), ["new"], force=True)
+    assert path.read_text() == "new"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links need a right of their own")
+def test_a_symbolic_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    """What a link leads to is not written, with `--force` neither."""
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    with pytest.raises(UserError, match="exists already"):
+        write_whole(str(link), ["new"], force=False)
+    write_whole(str(link), ["new"], force=True)
+    assert target.read_text() == "old"
+    assert link.read_text() == "new"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no devices in its folders")
+def test_a_device_is_never_replaced() -> None:
+    """`--force` would put a file in the place of /dev/null."""
+    with pytest.raises(UserError, match="is no file"):
+        refuse_existing(os.devnull, force=True)
+
+
+def test_what_fails_midway_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A full disk: one line, and neither the file nor a part of it."""
+
+    def pieces() -> Iterator[str]:
+        yield "half"
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(UserError, match=r"out\.har cannot be written: No space left on device"):
+        write_whole(str(tmp_path / "out.har"), pieces(), force=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["absent/out.har", "nul\0.har"])
+def test_a_name_that_cannot_be_is_one_line(name: str, tmp_path: Path) -> None:
+    """A folder that is not there, and a name that no file can have."""
+    with pytest.raises(UserError, match="cannot be written"):
+        write_whole(f"{tmp_path}/{name}", ["x"], force=False)
+
+
+def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """`-` is standard output, whatever is in the folder."""
+    refuse_existing("-", force=False)
+    write_whole("-", ["a", "b"], force=False)
+    assert capsys.readouterr().out == "ab"
