@@ -3,8 +3,9 @@
     sudo scripts/real-parts && sudo .venv/bin/python -m benchmarks.load [HANDSHAKES]
 
 For h3probe, tcpdump and tshark (both with their defaults), by turns in one run: `benchmarks.flood` runs, one curl makes
-a QUIC connection to each of so many names, and what decides (their QUIC packets with long headers) is counted by the kernel (a counter of nftables) and in the capture file that the watcher wrote. h3probe has to tell all
-handshakes as well. At the end: how busy an h3probe is that watches an idle network.
+a QUIC connection to each of so many names, and what decides (their QUIC packets with long headers) is counted by the
+kernel (a counter of nftables) and in the capture file that the watcher wrote. h3probe has to tell all handshakes as
+well. At the end: how busy an h3probe is that watches an idle network.
 """
 
 from __future__ import annotations

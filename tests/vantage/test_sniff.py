@@ -230,7 +230,7 @@ def test_no_pause_while_more_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     with Sniffer() as sniffer, there, here:
         there.bind(("127.0.0.1", 0))
         for _ in range(bulk.PACKETS + 10):
-            here.sendto(b"x", there.getsockname())
+            here.sendto(bytes(100), there.getsockname())
         wait_for(sniffer, bulk.PACKETS + 10)
         while not sniffer.pause_s:
             assert select.select([sniffer], [], [], 10)[0]
