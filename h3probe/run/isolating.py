@@ -105,17 +105,17 @@ def run_isolated(
         environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
         if proxy is not None:
             session.on_moments = Races(proxy, engine)
-        log, environment = ask_for_log(stack, plan, output, environment, user)
+        asked_for = ask_for_log(stack, plan, output, environment, user)
+        plan = asked_for.plan
         output.note(_announcement(plan, isolation))
-        stderr = None if log is None else log.write_end
         command = stack.enter_context(
-            isolation.command(plan.command, env=environment, stdout=plan.stdout, stderr=stderr)
+            isolation.command(plan.command, env=asked_for.environment, stdout=plan.stdout, stderr=asked_for.stderr)
         )
         owners.watch(command.pid)
         privileges.leave_root(user, writes=recorder is not None, names_processes=True)
         # Nobody else's packets are there to be told from the command's last ones.
         plan = replace(plan, linger_s=LINGER_S)
-        ended = Loop(plan, sniffer, owners, command, stop, session, proxy, isolation, log).run()
+        ended = Loop(plan, sniffer, owners, command, stop, session, proxy, isolation, asked_for.log).run()
         if proxy is not None:
             session.events(proxy.stop())
         session.events(sniffer.rest())

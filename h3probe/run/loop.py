@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from h3probe.run.stop import Stop
     from h3probe.vantage.clientlog.pipe import LogPipe
+    from h3probe.vantage.clientlog.tail import NetLogTail
     from h3probe.vantage.command import Running
     from h3probe.vantage.isolate.isolation import Isolation
     from h3probe.vantage.owners import DirectOwners
@@ -50,7 +51,7 @@ class Loop:
     session: Session
     proxy: Proxy | None = None
     isolation: Isolation | None = None
-    log: LogPipe | None = None
+    log: LogPipe | NetLogTail | None = None
     proxy_died: bool = False
 
     def run(self) -> Ended:

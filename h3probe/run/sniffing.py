@@ -68,7 +68,8 @@ def sniff(
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
         environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
-        log, environment = ask_for_log(stack, plan, output, environment, user)
+        asked_for = ask_for_log(stack, plan, output, environment, user)
+        plan = asked_for.plan
         if proxy is not None and proxy.spec.transparent:
             session.on_moments = Races(proxy, engine)
         if sniffer is not None:
@@ -77,9 +78,8 @@ def sniff(
         began_ns = 0
         if plan.command:
             began_ns = time.time_ns()
-            stderr = None if log is None else log.write_end
             command = stack.enter_context(
-                Command(plan.command, env=environment, user=user, stdout=plan.stdout, stderr=stderr)
+                Command(plan.command, env=asked_for.environment, user=user, stdout=plan.stdout, stderr=asked_for.stderr)
             )
             helper.watch(command.pid)
         # The parser of hostile bytes keeps no rights: everything that needs them is open by now.
@@ -87,7 +87,7 @@ def sniff(
         root = command.pid if command is not None else plan.pid
         if root is not None:
             attribution.narrow(root, began_ns)
-        ended = Loop(plan, sniffer, helper, command, stop, session, proxy, log=log).run()
+        ended = Loop(plan, sniffer, helper, command, stop, session, proxy, log=asked_for.log).run()
         if proxy is not None:
             session.events(proxy.stop())
         if sniffer is not None:

@@ -42,8 +42,8 @@ def asked(
     notes = Notes()
     plan = Plan((), None, command, None, client_log=client_log, show_log=show)
     with ExitStack() as stack:
-        log, told = ask_for_log(stack, plan, notes, environment, None)
-        return log is not None, told, notes.said
+        made = ask_for_log(stack, plan, notes, environment, None)
+        return made.log is not None, made.environment, notes.said
 
 
 @pytest.mark.parametrize("program", ["java", "./run-tests.sh"])
