@@ -27,6 +27,7 @@ Examples:
   sudo h3probe watch -i eth0 --for 60 --origin example.org
   sudo h3probe watch -w trace.pcapng -- curl --http3 https://example.org/
   sudo h3probe watch --client-log -- java -jar app.jar
+  sudo h3probe watch --keylog keys.log -w trace.pcapng -- curl https://example.org/
   sudo h3probe watch --proxy 8899 -- java -jar app.jar
   sudo h3probe watch --client-log --expect h3 -- java -jar app.jar
   h3probe watch --relay 8443=example.org:443 -- ./client localhost:8443
@@ -54,9 +55,11 @@ there goes to standard error.
 @click.option("--pid", type=click.IntRange(min=1), help="Only a process that already runs, and its children.")
 @click.option("--client-log", is_flag=True, help="Have the command's own HTTP client log, and read that as well.")
 @click.option("--show-log", is_flag=True, help="With --client-log: let the log through to standard error.")
+@click.option("--keylog", metavar="FILE",
+              help="Have the command write its TLS secrets to FILE (mode 0600), and decrypt with them.")  # fmt: skip
 @click.option("-w", "--write", "write", metavar="FILE", help="Write all that is seen to a pcapng file.")
 @click.option("--full", is_flag=True, help="With -w: keep payload too, not handshakes and headers alone.")
-@click.option("--force", is_flag=True, help="With -w: replace a file that holds something.")
+@click.option("--force", is_flag=True, help="With -w and --keylog: replace a file that holds something.")
 @output_options
 @expect_options
 @click.option("--exit-code", type=click.Choice(["command", "findings"]), default="command",
@@ -74,6 +77,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
     pid: int | None,
     client_log: bool,
     show_log: bool,
+    keylog: str | None,
     write: str | None,
     full: bool,
     force: bool,
@@ -98,7 +102,10 @@ def watch(  # noqa: PLR0913 - one parameter per option
         "--relay and --interface exclude each other: a relay sees what passes through it": relays and interfaces,
         "--relay and a proxy exclude each other": relays and proxy.given,
         "--pid and a command exclude each other": pid is not None and command,
-        f"{'--full' if full else '--force'} is for the file of --write": write is None and (full or force),
+        "--full is for the file of --write": full and write is None,
+        "--force is for the files of --write and --keylog": force and write is None and keylog is None,
+        "--keylog is for a command that is sniffed: it is what writes its secrets there": keylog is not None
+        and bool(relays or not command),
         "--write needs the name of a file; standard output has the report": write == "-",
         "--client-log is for a command that is sniffed: its standard error is what is read": client_log
         and bool(relays or not command),
@@ -120,10 +127,20 @@ def watch(  # noqa: PLR0913 - one parameter per option
     output = make_output(as_json=as_json)
     # Records that others read have standard output to themselves.
     stdout = sys.stderr.fileno() if as_json else None
-    plan = Plan(interfaces, seconds, command, pid, stdout=stdout, client_log=client_log, show_log=show_log)
+    plan = Plan(
+        interfaces,
+        seconds,
+        command,
+        pid,
+        stdout=stdout,
+        client_log=client_log,
+        show_log=show_log,
+        keylog=keylog,
+        force=force,
+    )
 
     def make_recorder() -> Recorder | None:
-        return _recorder(write, output, full=full, force=force)
+        return _recorder(write, output, full=full, force=force, keyed=keylog is not None)
 
     if relays:
         from h3probe.run.relaying import relay  # noqa: PLC0415
@@ -161,9 +178,13 @@ def _check_pid(pid: int | None) -> None:
         raise UserError(f"there is no process {pid}")
 
 
-def _recorder(path: str | None, output: Output, *, full: bool, force: bool) -> Recorder | None:
+def _recorder(path: str | None, output: Output, *, full: bool, force: bool, keyed: bool) -> Recorder | None:
     if path is None:
         return None
+    if keyed:
+        from h3probe.run.keyed_recorder import KeyedRecorder  # noqa: PLC0415
+
+        return KeyedRecorder(path, output, force=force)
     from h3probe.run.recorder import Recorder  # noqa: PLC0415
 
     return Recorder(path, output, full=full, force=force)

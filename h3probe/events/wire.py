@@ -112,10 +112,12 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """TLS secrets, in the format of SSLKEYLOGFILE (draft-ietf-tls-keylogfile); they come before the packets.
+    """TLS secrets, in the format of SSLKEYLOGFILE (draft-ietf-tls-keylogfile); they come before the packets, usually.
 
     Attributes:
         key_log: Whole lines. In no `repr`: whatever prints events by accident gives nothing away.
+        growing: Whether the log is being written: secrets come a little later than packets that they open.
     """
 
     key_log: bytes = field(repr=False)
+    growing: bool = False

@@ -44,6 +44,8 @@ class Plan:
         stdout: Where the command's standard output goes, a descriptor; None leaves it where it is.
         client_log: Whether the command's own log is to be read.
         show_log: Whether its lines are passed on too.
+        keylog: The file that the command is to write its TLS secrets to; None where it is not to.
+        force: Whether that file may hold something, which is replaced then.
         linger_s: How long packets are still taken after the command has ended.
     """
 
@@ -54,6 +56,8 @@ class Plan:
     stdout: int | None = None
     client_log: bool = False
     show_log: bool = False
+    keylog: str | None = None
+    force: bool = False
     linger_s: float = LINGER_S
 
 

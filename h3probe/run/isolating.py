@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from h3probe.errors import UserError
 from h3probe.run.attribution import Attribution
 from h3probe.run.client_log import ask_for_log
+from h3probe.run.key_log import ask_for_keys
 from h3probe.run.loop import QUIC_V1, Loop
 from h3probe.run.proxying import Races, hand_over
 from h3probe.run.session import Session
@@ -96,7 +97,7 @@ def run_isolated(
         own = frozenset(ip_address(each).packed for each in (addresses.client, addresses.client6))
         engine.tracker.hosts.local = own
         owners = DirectOwners(kernel=SocketOwners(isolation.diagnostic_socket()))
-        recorder = record(stack, make_recorder, user, sniffer)
+        recorder = record(stack, make_recorder, user, sniffer, whole=plan.keylog is not None)
         session = Session(engine, output, Attribution(owners, own), recorder)
         session.translate = Loopback(addresses)
         command: Running | None = None
@@ -105,6 +106,7 @@ def run_isolated(
         environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
         if proxy is not None:
             session.on_moments = Races(proxy, engine)
+        keys, environment = ask_for_keys(stack, plan, output, environment, user)
         asked_for = ask_for_log(stack, plan, output, environment, user)
         plan = asked_for.plan
         output.note(_announcement(plan, isolation))
@@ -115,7 +117,7 @@ def run_isolated(
         privileges.leave_root(user, writes=recorder is not None, names_processes=True)
         # Nobody else's packets are there to be told from the command's last ones.
         plan = replace(plan, linger_s=LINGER_S)
-        ended = Loop(plan, sniffer, owners, command, stop, session, proxy, isolation, asked_for.log).run()
+        ended = Loop(plan, sniffer, owners, command, stop, session, proxy, isolation, asked_for.log, keys).run()
         if proxy is not None:
             session.events(proxy.stop())
         session.events(sniffer.rest())

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from h3probe.vantage.clientlog.tail import NetLogTail
     from h3probe.vantage.command import Running
     from h3probe.vantage.isolate.isolation import Isolation
+    from h3probe.vantage.key_log import KeyLogTail
     from h3probe.vantage.owners import DirectOwners
     from h3probe.vantage.proxy import Proxy
     from h3probe.vantage.sniff import Sniffer
@@ -40,6 +41,7 @@ class Loop:
         proxy: The proxy beside the run.
         isolation: The network that the command is in.
         log: Reads the command's own log.
+        keys: Reads the command's TLS secrets.
         proxy_died: Whether the proxy has ended before its time.
     """
 
@@ -52,6 +54,7 @@ class Loop:
     proxy: Proxy | None = None
     isolation: Isolation | None = None
     log: LogPipe | NetLogTail | None = None
+    keys: KeyLogTail | None = None
     proxy_died: bool = False
 
     def run(self) -> Ended:
@@ -73,6 +76,8 @@ class Loop:
                 selector.register(source, selectors.EVENT_READ)
             while not end.reached() and not (self.proxy_died and self.command is None):
                 self._step(selector, others)
+        if self.keys is not None:
+            self.session.events(self.keys.rest())
         if self.log is not None:
             self.session.events(self.log.rest())
         return Ended(end.status, self.stop.requested)
@@ -87,8 +92,11 @@ class Loop:
             self.stop.drain()
         if isinstance(self.helper, ProcessesHelper) and self.helper in ready and not self.helper.alive:
             gone.append(self.helper)
-        if self.sniffer is not None:
-            self.session.events(self.sniffer.read())
+        packets = [] if self.sniffer is None else self.sniffer.read()
+        if self.keys is not None:
+            # What the client wrote before it sent these packets is there by now.
+            self.session.events(self.keys.events())
+        self.session.events(packets)
         if self.proxy is not None:
             events = self.proxy.events()
             self.session.events(events)

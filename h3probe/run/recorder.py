@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO
 
-    from h3probe.events import Frame
+    from h3probe.events import Event, Frame
     from h3probe.run.output import Output
     from h3probe.track.tracker import Tracker
 
@@ -75,6 +75,14 @@ class Recorder:
             self._frames += 1
         except OSError as error:
             self._fail(error)
+
+    def observed(self, event: Event) -> None:
+        """A capture file has no place for what is no packet."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more is written."""
+        return self._stream is None
 
     def __enter__(self) -> Self:
         return self

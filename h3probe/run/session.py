@@ -74,8 +74,11 @@ class Session:
             if self._attribution is not None:
                 for connection in self.engine.take_opened():
                     self._attribution.opened(connection)
-            if isinstance(event, Frame) and self._recorder is not None:
-                self._recorder.frame(event, self.engine.tracker)
+            if self._recorder is not None:
+                if isinstance(event, Frame):
+                    self._recorder.frame(event, self.engine.tracker)
+                else:
+                    self._recorder.observed(event)
             if records:
                 self.output.records(records)
         self._show()

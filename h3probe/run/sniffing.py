@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from h3probe.errors import PrivilegeError
 from h3probe.run.attribution import Attribution, local_addresses
 from h3probe.run.client_log import ask_for_log
+from h3probe.run.key_log import ask_for_keys
 from h3probe.run.loop import QUIC_V1, Loop
 from h3probe.run.proxying import Races, hand_over
 from h3probe.run.session import Session
@@ -61,13 +62,14 @@ def sniff(
         proxy = None if proxy_spec is None else stack.enter_context(Proxy(proxy_spec, user=user))
         local = engine.tracker.hosts.local = local_addresses()
         attribution = Attribution(helper, local)
-        recorder = record(stack, make_recorder, user, sniffer)
+        recorder = record(stack, make_recorder, user, sniffer, whole=plan.keylog is not None)
         session = Session(engine, output, attribution, recorder)
         command: Command | None = None
         stop = stack.enter_context(Stop(lambda number: command.forward(number) if command is not None else None))
         # The first Initial decoded loads the ciphers; a client that lives for milliseconds would be gone by then.
         initial_keys(QUIC_V1, bytes(8))
         environment = None if proxy is None else hand_over(plan, proxy, engine, output, user)
+        keys, environment = ask_for_keys(stack, plan, output, environment, user)
         asked_for = ask_for_log(stack, plan, output, environment, user)
         plan = asked_for.plan
         if proxy is not None and proxy.spec.transparent:
@@ -87,7 +89,7 @@ def sniff(
         root = command.pid if command is not None else plan.pid
         if root is not None:
             attribution.narrow(root, began_ns)
-        ended = Loop(plan, sniffer, helper, command, stop, session, proxy, log=asked_for.log).run()
+        ended = Loop(plan, sniffer, helper, command, stop, session, proxy, log=asked_for.log, keys=keys).run()
         if proxy is not None:
             session.events(proxy.stop())
         if sniffer is not None:
@@ -104,8 +106,17 @@ def record(
     make_recorder: Callable[[], Recorder | None],
     user: privileges.User | None,
     sniffer: Sniffer | None,
+    *,
+    whole: bool = False,
 ) -> Recorder | None:
     """Open the capture file, and have the sniffer keep what is to be in it.
+
+    Args:
+        stack: Closes it.
+        make_recorder: Opens it.
+        user: As whom.
+        sniffer: What reads the packets.
+        whole: Whether every packet is needed, file or not.
 
     Raises:
         UserError: It cannot be written.
@@ -114,8 +125,9 @@ def record(
         recorder = make_recorder()
     if recorder is not None:
         stack.enter_context(recorder)
-        if sniffer is not None and recorder.keeps_payload:
-            sniffer.keep_everything()
+        whole = whole or recorder.keeps_payload
+    if sniffer is not None and whole:
+        sniffer.keep_everything()
     return recorder
 
 

@@ -13,6 +13,8 @@ from h3probe.track.table import BoundedTable
 from h3probe.wire.keylog import KeyLog
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from h3probe.events import Secrets, Told
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
@@ -38,6 +40,8 @@ class Decrypter:
         self.keys = KeyLog()
         self._tcp: BoundedTable[str, TcpFollower] = BoundedTable(FOLLOWED_LIMIT)
         self._quic: BoundedTable[str, QuicFollower] = BoundedTable(FOLLOWED_LIMIT)
+        # Those that wait for the secrets of a session, by its random.
+        self._wanting: BoundedTable[bytes, TcpFollower | QuicFollower] = BoundedTable(FOLLOWED_LIMIT)
         self._told: list[Told] = []
         self._held = 0
         self._too_much = 0
@@ -48,8 +52,14 @@ class Decrypter:
         return self._tcp.evicted + self._quic.evicted + self._too_much
 
     def add(self, secrets: Secrets) -> None:
-        """Take secrets; only what comes after them is decrypted."""
-        self.keys.add(secrets.key_log)
+        """Take secrets; what has waited for them is read now."""
+        self.keys.growing |= secrets.growing
+        for random in self.keys.add(secrets.key_log):
+            follower = self._wanting.pop(random)
+            if follower is not None and not follower.over:
+                before = follower.held
+                follower.retry()
+                self._account(follower, before)
 
     def take(self) -> list[Told]:
         """Return what has been read since the last call."""
@@ -61,8 +71,7 @@ class Decrypter:
         follower = self._tcp.get(connection.id)
         if follower is None:
             follower = TcpFollower(connection, self.keys, self._told_of)
-            for gone in self._tcp.put(connection.id, follower):
-                self._held -= gone.held
+            self._forget(self._tcp.put(connection.id, follower))
         if follower.over:
             return
         before = follower.held
@@ -76,8 +85,7 @@ class Decrypter:
         follower = self._quic.get(connection.id)
         if follower is None:
             follower = QuicFollower(connection, self.keys, self._told_of)
-            for gone in self._quic.put(connection.id, follower):
-                self._held -= gone.held
+            self._forget(self._quic.put(connection.id, follower))
         if follower.over:
             return
         before = follower.held
@@ -91,12 +99,20 @@ class Decrypter:
             self._held -= follower.held
             follower.end()
 
+    def _forget(self, followers: Sequence[TcpFollower | QuicFollower]) -> None:
+        for follower in followers:
+            self._held -= follower.held
+            follower.give_up()
+
     def _account(self, follower: TcpFollower | QuicFollower, before: int) -> None:
         self._held += follower.held - before
         if self._held > HELD_LIMIT:
             self._held -= follower.held
             self._too_much += 1
             follower.give_up()
+        wanted = follower.wants
+        if wanted is not None:
+            self._wanting.put(wanted, follower)
 
     def _told_of(self, told: Told) -> None:
         self._told.append(told)

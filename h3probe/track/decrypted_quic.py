@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
+from h3probe.track.clock import NS
 from h3probe.track.decrypted_exchanges import CLOSED, Exchanges
 from h3probe.track.table import BoundedTable
 from h3probe.wire.cipher_suites import TLS13_SUITES
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 # Packets that are kept until the hellos and the server's extensions are known: 0-RTT, and what was overtaken.
 WAITING_LIMIT = 32
+# The same where the client is writing its secrets still, for as long as that may take it.
+GROWING_LIMIT = 1_024
+GROWING_NS = 60 * NS
 # How far ahead of a hole in a stream the bytes behind it are kept; heads of messages need no more.
 WINDOW = 256 << 10
 STREAMS_LIMIT = 512
@@ -103,6 +107,21 @@ class QuicFollower:
         sides = self._sides.values() if self._sides is not None else ()
         return self._waiting_bytes + handshake + sum(side.held + side.reader.held for side in sides)
 
+    @property
+    def wants(self) -> bytes | None:
+        """The random of the session whose secrets it waits for."""
+        hello = self._connection.hello
+        return hello.random if hello is not None and self._suite is None and self._waiting else None
+
+    def retry(self) -> None:
+        """There are more secrets: read what has waited for them."""
+        if self.over or self._suite is not None:
+            return
+        try:
+            self._learn_secrets()
+        except DecodeError:
+            self.give_up()
+
     def give_up(self) -> None:
         """Tell nothing more of it."""
         self.over = True
@@ -156,9 +175,11 @@ class QuicFollower:
 
     def _wait(self, packet: LongPacket | ShortPacket, time_ns: int, *, from_client: bool) -> None:
         """Keep a packet for later; one too many is as if it had been lost, or there are no secrets for it."""
-        if len(self._waiting) >= WAITING_LIMIT and self._suite is None:
+        limit = GROWING_LIMIT if self._log.growing else WAITING_LIMIT
+        late = self._log.growing and self._waiting and time_ns - self._waiting[0][1] > GROWING_NS
+        if self._suite is None and (late or len(self._waiting) >= limit):
             self.give_up()
-        elif len(self._waiting) < WAITING_LIMIT:
+        elif len(self._waiting) < limit:
             self._waiting.append((packet, time_ns, from_client))
             self._waiting_bytes += len(packet.data)
 
@@ -175,11 +196,11 @@ class QuicFollower:
         if hello is None or server_hello is None or version is None or not hello.random:
             return
         secrets = self._log.get(hello.random)
-        if secrets is None:
-            return
+        if secrets is None or secrets.client_application is None or secrets.server_application is None:
+            return  # They may be written still.
         suite = TLS13_SUITES.get(server_hello.cipher_suite)
-        if suite is None or secrets.client_application is None or secrets.server_application is None:
-            raise DecodeError("an unknown suite, or a key log that lacks some of its secrets")
+        if suite is None:
+            raise DecodeError("an unknown suite")
         self._suite, self._secrets = suite, secrets
         if secrets.server_handshake is not None:
             self._handshake_keys = packet_keys(secrets.server_handshake, suite, version.label_prefix)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
+from h3probe.track.clock import NS
 from h3probe.track.decrypted_exchanges import Exchanges
-from h3probe.track.decrypted_tls import DecryptedTls
+from h3probe.track.decrypted_tls import DecryptedTls, has_all
 from h3probe.wire.http1_stream import Http1Reader
 from h3probe.wire.http2 import Http2Reader, TableSize, error_name
 from h3probe.wire.http_fields import Request, Response
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 # Payload that is kept while it is not known whether there are secrets for it: a ClientHello of the largest kind.
 WAITING_LIMIT = 80 << 10
+# The same where the client is writing its secrets still, for as long as that may take it.
+GROWING_LIMIT = 1 << 20
+GROWING_NS = 60 * NS
 # How far ahead of a hole in a stream the bytes behind it are kept; one that is not filled by then never is.
 WINDOW = 1 << 20
 
@@ -101,6 +105,21 @@ class TcpFollower:
         readers = sum(reader.held for reader in self._readers.values()) if self._readers is not None else 0
         return self._waiting_bytes + sides + readers + (self._tls.held if self._tls is not None else 0)
 
+    @property
+    def wants(self) -> bytes | None:
+        """The random of the session whose secrets it waits for."""
+        tls = self._connection.tls
+        return tls.hello.random if tls is not None and tls.hello is not None and self._waiting else None
+
+    def retry(self) -> None:
+        """There are more secrets: read what has waited for them."""
+        if self.over or self._tls is not None:
+            return
+        try:
+            self._learn_secrets()
+        except DecodeError:
+            self.give_up()
+
     def give_up(self) -> None:
         """Tell nothing more of it."""
         self.over = True
@@ -134,20 +153,29 @@ class TcpFollower:
             return
         self._waiting.append(segment)
         self._waiting_bytes += len(segment.payload)
-        tls = connection.tls
-        if tls is not None and tls.hello is not None and tls.server_hello is not None and tls.hello.random:
-            secrets = self._keys.get(tls.hello.random)
-            bases = (connection.client_stream.base, connection.server_stream.base)
-            if secrets is not None and bases[0] is not None and bases[1] is not None:
-                self._tls = DecryptedTls(tls.hello, tls.server_hello, secrets)
-                client_at, server_at = connection.tls_at
-                self._sides = {True: _Side(bases[0] + client_at), False: _Side(bases[1] + server_at)}
-                waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-                for each in waiting:
-                    self._segment(each)
-                return
-        if self._waiting_bytes > WAITING_LIMIT or (connection.plain and connection.tunnels is None):
+        if self._learn_secrets():
+            return
+        limit = GROWING_LIMIT if self._keys.growing else WAITING_LIMIT
+        late = self._keys.growing and segment.time_ns - self._waiting[0].time_ns > GROWING_NS
+        if late or self._waiting_bytes > limit or (connection.plain and connection.tunnels is None):
             self.give_up()
+
+    def _learn_secrets(self) -> bool:
+        """Go on with what has waited once both hellos, and the secrets that belong to them, are known."""
+        tls, streams = self._connection.tls, (self._connection.client_stream, self._connection.server_stream)
+        if tls is None or tls.hello is None or tls.server_hello is None or not tls.hello.random:
+            return False
+        secrets = self._keys.get(tls.hello.random)
+        bases = (streams[0].base, streams[1].base)
+        if secrets is None or not has_all(secrets, tls.server_hello) or bases[0] is None or bases[1] is None:
+            return False
+        self._tls = DecryptedTls(tls.hello, tls.server_hello, secrets)
+        client_at, server_at = self._connection.tls_at
+        self._sides = {True: _Side(bases[0] + client_at), False: _Side(bases[1] + server_at)}
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        for each in waiting:
+            self._segment(each)
+        return True
 
     def _segment(self, segment: TcpSegment) -> None:
         if self._sides is None or self._tls is None:

@@ -151,6 +151,14 @@ class DecryptedTls:
                 half.opener.update()
 
 
+def has_all(secrets: SessionSecrets, server_hello: ServerHello) -> bool:
+    """Whether all the secrets that the session's records take are known; a client writes them one after the other."""
+    if server_hello.version != TLS13:
+        return secrets.master is not None
+    handshake = secrets.client_handshake is not None and secrets.server_handshake is not None
+    return handshake and secrets.client_application is not None and secrets.server_application is not None
+
+
 def _openers(hello: ClientHello, server_hello: ServerHello, secrets: SessionSecrets) -> tuple[_Opener, _Opener]:
     """What opens the client's records, and the server's."""
     if server_hello.version == TLS13:

@@ -61,12 +61,14 @@ class KeyLog:
 
     Attributes:
         malformed: Lines that are neither a comment nor a label, a random and a secret of a fitting length.
+        growing: Whether secrets may come later than packets that they open.
     """
 
-    __slots__ = ("_limit", "_sessions", "malformed")
+    __slots__ = ("_limit", "_sessions", "growing", "malformed")
 
     def __init__(self, limit: int = SESSIONS_LIMIT) -> None:
         self.malformed = 0
+        self.growing = False
         self._limit = limit
         self._sessions: dict[bytes, SessionSecrets] = {}
 
@@ -80,32 +82,37 @@ class KeyLog:
         """The secrets of the session whose ClientHello has that random; None where there are none."""
         return self._sessions.get(client_random)
 
-    def add(self, text: bytes) -> None:
+    def add(self, text: bytes) -> set[bytes]:
         """Take whole lines of a key log; of two secrets of one kind the later one counts.
 
         Lines with labels that h3probe has no use for (EXPORTER_SECRET and the like) are passed over, and so are
         comments and empty lines. What is no key log line is counted, and nothing else becomes of it.
-        """
-        for line in text.splitlines():
-            self._line(line.strip())
 
-    def _line(self, line: bytes) -> None:
+        Returns:
+            The randoms of the sessions that were told of.
+        """
+        randoms = {self._line(line.strip()) for line in text.splitlines()}
+        return {random for random in randoms if random is not None}
+
+    def _line(self, line: bytes) -> bytes | None:
+        """Take a line; return the random of the session whose secret it has."""
         if not line or line.startswith(b"#"):
-            return
+            return None
         found = _LINE.fullmatch(line)
         if found is None:
             self.malformed += 1
-            return
+            return None
         label, random, secret = found[1], bytes.fromhex(found[2].decode()), bytes.fromhex(found[3].decode())
         attribute = _WANTED.get(label)
         if attribute is None:
-            return
+            return None
         if len(secret) != _MASTER_LENGTH if attribute == "master" else len(secret) not in _TRAFFIC_LENGTHS:
             self.malformed += 1
-            return
+            return None
         session = self._sessions.get(random)
         if session is None:
             session = self._sessions[random] = SessionSecrets()
             if len(self._sessions) > self._limit:
                 del self._sessions[next(iter(self._sessions))]
         setattr(session, attribute, secret)
+        return random

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from h3probe.vantage.clientlog.lines import Lines
 from h3probe.vantage.clientlog.netlog import LONGEST_EVENT, NetLog
-from h3probe.vantage.growing import CHUNK, GrowingFile
+from h3probe.vantage.followed import CHUNK, FollowedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ class NetLogTail:
 
     def __init__(self, path: Path, since_ns: int) -> None:
         self.empty = True
-        self._file = GrowingFile(path, since_ns)
+        self._file = FollowedFile(path, since_ns)
         self._lines = Lines(LONGEST_EVENT)
         self._log = NetLog()
 

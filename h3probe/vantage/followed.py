@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 CHUNK: Final = 1 << 18
 
 
-class GrowingFile:
+class FollowedFile:
     """Reads what was appended since the last time; a context manager.
 
     A file that is not there yet is waited for, and so is one that has not been written since: what it holds is another
