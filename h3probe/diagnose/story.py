@@ -50,6 +50,7 @@ class Seen:
         ended_ns: When the response was over, or failed, as far as that is told.
         intercepted: Whether TLS was terminated to see it.
         distrusted: Whether there is no response because the proxy does not believe the server's certificate.
+        broken: Whether the client says that it has given up an HTTP/3 alternative for now.
     """
 
     known_from: KnownFrom
@@ -63,6 +64,7 @@ class Seen:
     ended_ns: int
     intercepted: bool = False
     distrusted: bool = False
+    broken: bool = False
 
 
 @dataclass(slots=True)

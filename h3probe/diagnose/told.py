@@ -82,6 +82,7 @@ def _by_log(sighting: ToldSighting[ToldExchange], story: Story) -> Seen:
         connection.client if connection is not None else None,
         sighting.connection,
         ended_ns=told.time_ns,
+        broken=told.broken,
     )
 
 

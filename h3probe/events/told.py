@@ -27,6 +27,7 @@ class ToldExchange:
         error: Why there is no response: the client's own words.
         within_ns: How far off the times may be; some logs tell whole seconds only.
         scid: The source connection ID of the client's first Initial, where QUIC carried it, or was to.
+        broken: Whether the client says that it has given up an HTTP/3 alternative for now: QUIC to it failed before.
     """
 
     time_ns: int
@@ -43,6 +44,7 @@ class ToldExchange:
     error: str | None = None
     within_ns: int = 0
     scid: bytes | None = None
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,15 @@ ADVICE = (
     "--alt-svc FILE. Browsers do not use it with a CA that was installed by hand."
 )
 
+BROKEN = (
+    " By the client's own log it knows the alternative and has marked it broken: QUIC failed there before, and it will "
+    "not try again for a while."
+)
+BROKEN_ADVICE = (
+    "Find out why QUIC failed the first time: watch a client that has just been started, with a new profile. Chromium "
+    "keeps the mark over a restart, and renews it for longer each time that QUIC fails again."
+)
+
 
 def advertised(story: Story) -> tuple[Mark, str] | None:
     """Return when and how a response offered HTTP/3 to the client, None where none was seen to."""
@@ -73,6 +82,7 @@ def check(story: Story) -> Iterator[Finding]:
     opened = [t for t in story.tcp if _is_web(t) and stands(t.first.time_ns)]
     if not later and not opened:
         return
+    broken = [e for e in later if e.broken]
     went_on = count(len(later), "exchange") if later else count(len(opened), "connection")
     none = "not one QUIC packet" if story.vantage == "wire" else f"no QUIC to the {story.vantage}"
     summary = f"{story.label} offers HTTP/3 ({what}); after that came {went_on} over TCP and {none}."
@@ -81,7 +91,12 @@ def check(story: Story) -> Iterator[Finding]:
         evidence.append((opened[0].first, "TCP begins after the offer"))
     elif later:
         evidence.append((Mark(None, later[0].time_ns), f"{clean(later[0].version or '', 16)} after the offer"))
-    yield Finding(SLUG, "notice", summary, evidence, ADVICE, list(story.tcp[:4]))
+    advice = ADVICE
+    if broken:
+        evidence.append((Mark(None, broken[0].time_ns), "by the client's log its HTTP/3 alternative is marked broken"))
+        summary += BROKEN
+        advice = BROKEN_ADVICE
+    yield Finding(SLUG, "notice", summary, evidence, advice, list(story.tcp[:4]))
 
 
 def _is_web(connection: TcpConnection) -> bool:

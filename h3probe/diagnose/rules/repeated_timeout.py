@@ -61,11 +61,13 @@ def _of_one_request(first: QuicConnection, second: QuicConnection, waited: float
     processes = [c.process.pid for c in (first, second) if c.process is not None]
     if len(set(processes)) > 1:
         return False
+    client = recognise(first)
+    if client is not None and client.always_so and client.retry is None:
+        return False  # All that is known of it, and it tries no second time by itself.
     if first.client.port != second.client.port and len(processes) < 2:
         end_ns = (first.ended or first.last).time_ns
         if not reason or second.first.time_ns - end_ns > SAME_TRY_NS:
             return False
-    client = recognise(first)
     if first.ended is None or (client is not None and client.timers):
         return timer_of(first, waited) is not None or bool(reason)
     return True

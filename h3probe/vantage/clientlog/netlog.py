@@ -8,7 +8,13 @@
 
 The numbers of event types differ between versions; the constants name them. A browser that still runs, or was killed,
 leaves the end out: lines are read one by one, and what is no event is passed over. What the events mean is documented
-in Chromium's net/log/net_log_event_type_list.h.
+in Chromium's net/log/net_log_event_type_list.h; which source refers to which was seen in logs of Chromium 156:
+
+    URL_REQUEST -> HTTP_STREAM_JOB_CONTROLLER, which knows the alternative -> HTTP_STREAM_JOB, one for each way
+    HTTP_STREAM_JOB -> HTTP2_SESSION or SSL_CONNECT_JOB -> SOCKET
+    HTTP_STREAM_JOB -> QUIC_SESSION_POOL_DIRECT_JOB -> QUIC_SESSION, its UDP_SOCKET -> UDP_CLIENT_SOCKET -> that job
+
+A request is bound to the job that carries it; one that fails is bound to none.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 from h3probe.events import Endpoint, ToldAltSvc, ToldExchange
 from h3probe.track.table import BoundedTable
 from h3probe.vantage.clientlog.wallclock import EpochClock, WallClock
-from h3probe.vantage.clientlog.words import LONGEST_ERROR, origin_and_url
+from h3probe.vantage.clientlog.words import LONGEST_ERROR, LONGEST_URL, origin_and_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +41,9 @@ LIMIT: Final = 8_192
 MS: Final = 1_000_000
 END: Final = 2
 ALT_SVC_LINES: Final = 16
+LONGEST_FIELD: Final = 4_096
+LONGEST_METHOD: Final = 64
+JOBS_LIMIT: Final = 8
 # From a request to its session, and on to the socket, there are this many steps at most.
 CHAIN: Final = 6
 VERSIONS: Final = {
@@ -52,6 +61,8 @@ BEHIND: Final = (
     "HTTP2_SESSION_POOL_IMPORTED_SESSION_FROM_SOCKET",
     "HTTP2_SESSION_INITIALIZED",
     "SOCKET_POOL_BOUND_TO_SOCKET",
+    "BOUND_TO_QUIC_SESSION_POOL_JOB",
+    "SOCKET_ALIVE",
 )
 _STATUS: Final = re.compile(r"HTTP/\d(?:\.\d)? (\d{3})")
 _ENDPOINT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|(\d{1,3}(?:\.\d{1,3}){3})):(\d{1,5})$")
@@ -62,11 +73,25 @@ Params = dict[str, Any]
 
 @dataclass(slots=True)
 class _Source:
-    """What is known of one of the log's sources: a job, a session, a socket."""
+    """What is known of one of the log's sources: a request, a job, a session, a socket.
+
+    Attributes:
+        local: Its own address.
+        remote: The server's.
+        behind: The source that it is carried by, or was made by.
+        controller: Of a request: what looks for a way.
+        jobs: Of such a controller: the ways it tries.
+        broken: Of such a controller: whether the alternative that it knows is marked broken.
+        socket: Of a job that makes a QUIC session: the UDP socket that it made last.
+    """
 
     local: Endpoint | None = None
     remote: Endpoint | None = None
     behind: int | None = None
+    controller: int | None = None
+    jobs: list[int] = field(default_factory=list)
+    broken: bool = False
+    socket: int | None = None
 
 
 @dataclass(slots=True)
@@ -108,6 +133,12 @@ class NetLog:
             "TCP_CONNECT_ATTEMPT": self._addresses,
             "TCP_CONNECT": self._addresses,
             "QUIC_SESSION_PACKET_RECEIVED": self._addresses,
+            "UDP_CONNECT": self._udp_connect,
+            "UDP_LOCAL_ADDRESS": self._udp_bound,
+            "QUIC_SESSION_CREATED": self._session,
+            "HTTP_STREAM_JOB_CONTROLLER_BOUND": self._controller,
+            "HTTP_STREAM_REQUEST_STARTED_JOB": self._job,
+            "HTTP_STREAM_JOB_CONTROLLER_ALT_SVC_FOUND": self._alternative,
             **dict.fromkeys(BEHIND, self._behind),
         }
 
@@ -182,14 +213,51 @@ class NetLog:
     def _start(self, number: int, time_ns: int, params: Params) -> None:
         url, method = params.get("url"), params.get("method")
         if isinstance(url, str):  # The end of the event has no parameters.
-            self._requests.put(number, _Request(url, method if isinstance(method, str) else "", time_ns))
+            method = method[:LONGEST_METHOD] if isinstance(method, str) else ""
+            self._requests.put(number, _Request(url[:LONGEST_URL], method, time_ns))
 
     def _behind(self, number: int, time_ns: int, params: Params) -> None:
         del time_ns
-        other = params.get("source_dependency")
-        other = other.get("id") if isinstance(other, dict) else None
-        if isinstance(other, int) and other != number:
+        other = _dependency(number, params)
+        if other is not None:
             self._source(number).behind = other
+
+    def _controller(self, number: int, time_ns: int, params: Params) -> None:
+        del time_ns
+        other = _dependency(number, params)
+        if other is not None and number in self._requests:  # The controller says so of the request, too.
+            self._source(number).controller = other
+
+    def _job(self, number: int, time_ns: int, params: Params) -> None:
+        del time_ns
+        other, known = _dependency(number, params), self._source(number)
+        if other is not None and len(known.jobs) < JOBS_LIMIT:
+            known.jobs.append(other)
+
+    def _alternative(self, number: int, time_ns: int, params: Params) -> None:
+        del time_ns
+        self._source(number).broken = params.get("is_broken") is True
+
+    def _udp_connect(self, number: int, time_ns: int, params: Params) -> None:
+        del time_ns
+        self._source(number).remote = _endpoint(params.get("address"))
+
+    def _udp_bound(self, number: int, time_ns: int, params: Params) -> None:
+        """Take a UDP socket's own address: the session that is made next by whoever made the socket has it."""
+        del time_ns
+        known = self._source(number)
+        known.local = _endpoint(params.get("address"))
+        client = self._sources.get(known.behind) if known.behind is not None else None
+        if client is not None and client.behind is not None:
+            self._source(client.behind).socket = number
+
+    def _session(self, number: int, time_ns: int, params: Params) -> None:
+        self._behind(number, time_ns, params)
+        other, made = _dependency(number, params), self._source(number).socket
+        socket = self._sources.get(made) if made is not None else None
+        if other is not None and socket is not None:
+            session = self._source(other)
+            session.local, session.remote = session.local or socket.local, session.remote or socket.remote
 
     def _addresses(self, number: int, time_ns: int, params: Params) -> None:
         del time_ns
@@ -198,6 +266,22 @@ class NetLog:
         known = self._source(number)
         known.local = local or known.local
         known.remote = remote or known.remote
+
+    def _failed(self, number: int, error: str) -> _Source | None:
+        """What a request failed on: bound to nothing, it has failed with its only QUIC attempt where it says so."""
+        known = self._sources.get(number)
+        if known is None or known.behind is not None or not error.startswith("ERR_QUIC"):
+            return self._carrier(number)
+        controller = self._sources.get(known.controller) if known.controller is not None else None
+        carriers = [self._carrier(job) for job in controller.jobs] if controller is not None else []
+        tried = {carrier.local: carrier for carrier in carriers if carrier is not None}
+        return next(iter(tried.values())) if len(tried) == 1 else None
+
+    def _broken(self, number: int) -> bool:
+        """Whether the alternative that a request could have used is marked broken."""
+        known = self._sources.get(number)
+        controller = self._sources.get(known.controller) if known is not None and known.controller is not None else None
+        return controller is not None and controller.broken
 
     def _carrier(self, number: int) -> _Source | None:
         """What carries a request: the first source behind it that has an address of its own."""
@@ -211,16 +295,17 @@ class NetLog:
 
     def _headers(self, number: int, time_ns: int, params: Params) -> None:
         request = self._requests.get(number)
-        lines = params.get("headers")
+        head = params.get("headers")
         parts = origin_and_url(request.url) if request is not None else None
-        if request is None or parts is None or not isinstance(lines, list):
+        if request is None or parts is None or not isinstance(head, list):
             return
-        texts = [line for line in lines[:1024] if isinstance(line, str)]
+        texts = [line for line in head[:1024] if isinstance(line, str)]
         found = _STATUS.match(texts[0]) if texts else None
         if found is None:
             return
         carrier = self._carrier(number) or _Source()
-        alt_svc = [line.partition(":")[2].strip() for line in texts if line[:8].lower() == "alt-svc:"][:ALT_SVC_LINES]
+        lines = [line[:LONGEST_FIELD] for line in texts if line[:8].lower() == "alt-svc:"][:ALT_SVC_LINES]
+        alt_svc = [line.partition(":")[2].strip() for line in lines]
         if alt_svc:
             self._told.append(
                 ToldAltSvc(
@@ -234,19 +319,18 @@ class NetLog:
                 )
             )
         request.told = True
-        self._tell(request, parts, time_ns, carrier, status=int(found[1]))
+        self._tell(request, parts, time_ns, carrier, status=int(found[1]), broken=self._broken(number))
 
     def _ended(self, number: int, time_ns: int, params: Params) -> None:
         request = self._requests.pop(number)
         code = params.get("net_error")
-        carrier = self._carrier(number) or _Source()
+        if request is not None and not request.told and isinstance(code, int) and code != 0:
+            parts = origin_and_url(request.url)
+            name = str(self._constants.errors.get(code, code))
+            if parts is not None:
+                carrier = self._failed(number, name) or _Source()
+                self._tell(request, parts, time_ns, carrier, error=f"net::{name}"[:LONGEST_ERROR])
         self._sources.pop(number)
-        if request is None or request.told or not isinstance(code, int) or code == 0:
-            return
-        parts = origin_and_url(request.url)
-        if parts is not None:
-            error = f"net::{self._constants.errors.get(code, code)}"[:LONGEST_ERROR]
-            self._tell(request, parts, time_ns, carrier, error=error)
 
     def _tell(  # noqa: PLR0913 - what an exchange is made of
         self,
@@ -257,6 +341,7 @@ class NetLog:
         *,
         status: int | None = None,
         error: str | None = None,
+        broken: bool = False,
     ) -> None:
         self._told.append(
             ToldExchange(
@@ -273,8 +358,16 @@ class NetLog:
                 began_ns=request.began_ns,
                 error=error,
                 within_ns=MS,
+                broken=broken,
             )
         )
+
+
+def _dependency(number: int, params: Params) -> int | None:
+    """The other source that an event names."""
+    other = params.get("source_dependency")
+    other = other.get("id") if isinstance(other, dict) else None
+    return other if isinstance(other, int) and other != number else None
 
 
 def _object(text: str) -> Params | None:
