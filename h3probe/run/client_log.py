@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 import time
@@ -15,7 +14,7 @@ from h3probe.vantage import privileges
 from h3probe.vantage.clientlog.jdk import CATEGORIES
 from h3probe.vantage.clientlog.pipe import LogPipe
 from h3probe.vantage.clientlog.tail import NetLogTail
-from h3probe.vantage.proxy_settings import client_log_environment, kind_of
+from h3probe.vantage.proxy_settings import client_log_environment, is_chromium, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +25,6 @@ if TYPE_CHECKING:
 
 
 NETLOG: Final = "--log-net-log="
-_CHROMIUM: Final = re.compile(
-    r"(chromium|google-chrome|chrome|msedge|microsoft-edge|brave|brave-browser|vivaldi|opera)"
-    r"(-browser|-stable|-beta|-dev|-unstable|-headless-shell)?",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +73,7 @@ def ask_for_log(
     if sys.platform == "win32":
         raise UserError("--client-log is not there on Windows; --client-log of `explain` is")
     named = [argument.removeprefix(NETLOG) for argument in plan.command if argument.startswith(NETLOG)]
-    if named or _CHROMIUM.fullmatch(Path(plan.command[0]).name):
+    if named or is_chromium(plan.command):
         return _netlog(stack, plan, output, environment, user, named[-1] if named else None)
     kind = kind_of(plan.command)
     if environment is None and user is not None:

@@ -29,7 +29,11 @@ JAVA_VARIABLE: Final = "JAVA_TOOL_OPTIONS"
 _JAVA: Final = re.compile(
     r"(java|jshell|mvn|mvnw|mvnd|gradle|gradlew|sbt|ant|kotlin|scala|clojure)[\d.]*", re.IGNORECASE
 )
-_NATIVE: Final = re.compile(r"(curl|wget|http|https|xh|python|pypy|node|npm|deno|bun|ruby|php|perl|git)[\d.]*")
+_CHROMIUM: Final = re.compile(
+    r"(chromium|google-chrome|chrome|msedge|microsoft-edge|brave|vivaldi|opera)(-(browser|stable|beta|dev|unstable))?",
+    re.IGNORECASE,
+)
+_NATIVE: Final = re.compile(r"(firefox|curl|wget|http|https|xh|python|pypy|node|npm|deno|bun|ruby|php|perl|git)[\d.]*")
 _LOOPBACK: Final = re.compile(r"\.?localhost|127\.[\d./]*|\[?::1\]?(/128)?|\*", re.IGNORECASE)
 
 
@@ -38,7 +42,12 @@ def kind_of(argv: Sequence[str]) -> Kind:
     name = PurePath(argv[0]).name.removesuffix(".exe") if argv else ""
     if _JAVA.fullmatch(name) or name.endswith(".jar"):
         return "java"
-    return "native" if _NATIVE.fullmatch(name) else "unknown"
+    return "native" if _NATIVE.fullmatch(name) or is_chromium(argv) else "unknown"
+
+
+def is_chromium(argv: Sequence[str]) -> bool:
+    """Whether a command is Chromium, or a browser that is made of it, by its name."""
+    return bool(argv and _CHROMIUM.fullmatch(PurePath(argv[0]).name.removesuffix(".exe")))
 
 
 def proxy_environment(

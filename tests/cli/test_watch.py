@@ -86,6 +86,8 @@ def test_unknown_interface() -> None:
         (["--relay", "1=localhost:2", "--client-log", "--", "true"], "--client-log is for a command"),
         (["--show-log", "--", "true"], "--client-log"),
         (["--full"], "--write"),
+        (["--keylog", "keys.log"], "--keylog is for a command"),
+        (["--relay", "1=localhost:2", "--keylog", "keys.log", "--", "true"], "--keylog is for a command"),
         (["--force"], "--write"),
         (["--pid", "4194305"], "no process"),
         (["--for", "0"], "--for"),
