@@ -51,6 +51,11 @@ class Decrypter:
         """How many connections were let go of to keep memory bounded."""
         return self._tcp.evicted + self._quic.evicted + self._too_much
 
+    @property
+    def held(self) -> int:
+        """Bytes that wait for something, over all connections."""
+        return self._held
+
     def add(self, secrets: Secrets) -> None:
         """Take secrets; what has waited for them is read now."""
         self.keys.growing |= secrets.growing

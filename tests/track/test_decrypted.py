@@ -102,6 +102,60 @@ def test_secrets_may_come_between_the_packets(authority: Authority, tmp_path: Pa
         assert exchanges(tracker.take().decrypted) == [(path, 200)]
 
 
+def both(authority: Authority, tmp_path: Path) -> list[tuple[bytes, list[Frame], str]]:
+    """A connection of each transport: its secrets, its packets, and the path that is asked for."""
+    tls = TlsPair(authority, tmp_path)
+    Http2Pair(tls).exchange("/tcp")
+    quic = QuicPair(authority)
+    quic.exchange("/quic")
+    return [(tls.secrets, tls.frames(), "/tcp"), (quic.secrets.getvalue().encode(), quic.frames(), "/quic")]
+
+
+def test_secrets_may_come_after_all_packets(authority: Authority, tmp_path: Path) -> None:
+    """A client that writes its secrets late, one line after the other, is read as one that wrote them before."""
+    for secrets, frames, path in both(authority, tmp_path):
+        tracker = Tracker()
+        tracker.add_secrets(Secrets(b"", growing=True))
+        for frame in frames:
+            tracker.feed(frame)
+        assert tracker.take().decrypted == []
+        for line in secrets.splitlines(keepends=True):
+            tracker.add_secrets(Secrets(line, growing=True))
+        assert exchanges(tracker.take().decrypted) == [(path, 200)]
+
+
+def test_secrets_may_come_one_by_one_between_the_packets(authority: Authority, tmp_path: Path) -> None:
+    """A part of a session's secrets ends nothing: the others may be written still."""
+    for secrets, frames, path in both(authority, tmp_path):
+        lines = secrets.splitlines(keepends=True)
+        tracker = Tracker()
+        tracker.add_secrets(Secrets(lines[0], growing=True))
+        for frame in frames[:-1]:
+            tracker.feed(frame)
+        tracker.add_secrets(Secrets(b"".join(lines[1:]), growing=True))
+        tracker.feed(frames[-1])
+        assert exchanges(tracker.take().decrypted) == [(path, 200)]
+
+
+@pytest.mark.parametrize("module", ["decrypted_tcp", "decrypted_quic"])
+def test_packets_that_wait_for_secrets_are_bounded(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    """A connection whose secrets do not come is given up, after so many bytes or so long, and holds nothing then."""
+    secrets, frames, _ = both(authority, tmp_path)[module == "decrypted_quic"]
+    for name, value in (("GROWING_LIMIT", 2), ("GROWING_NS", -1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"h3probe.track.{module}.{name}", value)
+            tracker = Tracker()
+            tracker.add_secrets(Secrets(b"", growing=True))
+            for frame in frames:
+                tracker.feed(frame)
+            assert tracker.decrypter is not None
+            assert tracker.decrypter.held == 0
+            tracker.add_secrets(Secrets(secrets, growing=True))
+            assert tracker.take().decrypted == []
+
+
 def test_without_secrets_nothing_is_loaded() -> None:
     """A tracker that was given no secrets decrypts nothing, and does not load what it would take."""
     script = (

@@ -12,7 +12,7 @@ from h3probe.errors import CaptureError
 from h3probe.events import Event, ToldExchange
 from h3probe.vantage.clientlog import recognise
 from h3probe.vantage.clientlog.lines import Lines
-from h3probe.vantage.clientlog.netlog import LONGEST_EVENT
+from h3probe.vantage.clientlog.netlog import LONGEST_EVENT, NetLog
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,6 +52,8 @@ class ClientLogFile(Iterator[Event]):
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
             raise CaptureError(f"{path} cannot be read: {reason or error}") from error
+        if isinstance(log, NetLog) and not log.begun:
+            raise CaptureError(f"{path} is a NetLog whose first line, the constants, is not whole")
         if log is None:
             raise CaptureError(f"{path} is no log of the JDK's HttpClient, of curl -v or of Chromium (NetLog)")
         base_ns = log.clock.base_ns(end_ns)

@@ -119,10 +119,12 @@ class NetLog:
 
     Attributes:
         clock: Has nothing to add: the log's times are the epoch's.
+        begun: Whether the constants were read, without which nothing that follows means anything.
     """
 
     def __init__(self) -> None:
         self.clock: WallClock = EpochClock()
+        self.begun = False
         self._constants = _Constants()
         self._sources: BoundedTable[int, _Source] = BoundedTable(LIMIT)
         self._requests: BoundedTable[int, _Request] = BoundedTable(LIMIT)
@@ -167,6 +169,7 @@ class NetLog:
         if value is None:
             return False
         if isinstance(value.get("constants"), dict):
+            self.begun = True
             self._constants = _constants(value["constants"])
             events = value.get("events")
             for event in events if isinstance(events, list) else ():
@@ -240,7 +243,8 @@ class NetLog:
 
     def _udp_connect(self, number: int, time_ns: int, params: Params) -> None:
         del time_ns
-        self._source(number).remote = _endpoint(params.get("address"))
+        known = self._source(number)
+        known.remote = _endpoint(params.get("address")) or known.remote  # The end of the event has none.
 
     def _udp_bound(self, number: int, time_ns: int, params: Params) -> None:
         """Take a UDP socket's own address: the session that is made next by whoever made the socket has it."""

@@ -189,6 +189,21 @@ def test_through_a_proxy_the_reason_is_the_proxy() -> None:
     assert explained.the("proxy-downgrade").severity == "notice"
 
 
+def test_a_broken_alternative_is_the_reason() -> None:
+    """Where the client says that it has given the alternative up, that is told, and the advice is about that."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.connects(0.0)
+    tcp.exchanges(3.0)
+    network.told(0.5, tcp, began=0.4, broken=True)
+    network.told_alt_svc(0.5, OFFER)
+    network.told(2.6, tcp, began=2.5, broken=True)
+    finding = network.explain().the(RULE)
+    assert "marked it broken" in finding.summary
+    assert "new profile" in finding.advice
+    assert any("broken" in row.what for row in finding.evidence)
+
+
 def test_the_clients_own_log_tells_it() -> None:
     """What the log has of Alt-Svc and of requests is as good as a proxy's word; what failed used nothing."""
     network = Network()

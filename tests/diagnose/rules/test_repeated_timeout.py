@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnose.scenario import CURL, JDK, STRANGER, Network, Quic
+from tests.diagnose.scenario import CHROMIUM, CURL, JDK, STRANGER, Network, Quic
 
 RULE = "repeated-timeout"
 REASON = b"No response from peer for 30 seconds"
@@ -80,6 +80,16 @@ def test_two_requests_at_a_time_are_none() -> None:
     network = Network()
     waits(network.quic(software=JDK), 0.0)
     waits(network.quic(software=JDK), 3.0)
+    assert network.explain().found(RULE) == []
+
+
+def test_a_client_that_never_tries_twice_has_two_requests() -> None:
+    """Chromium that is forced to use QUIC fails a request after 4 s, and the page's next request begins at once."""
+    network = Network()
+    for at in (0.0, 4.01):
+        quic = network.quic(software=CHROMIUM)
+        quic.initials(at, at + 0.3, at + 0.9, at + 2.1)
+        quic.close(at + 4.0, 0, b"25:No recent network activity after 4001995us. Timeout:4s")
     assert network.explain().found(RULE) == []
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from h3probe.errors import CaptureError
 from h3probe.vantage.clientlog.netlog import BEHIND, VERSIONS, NetLog
 from tests.vantage.clientlog.reading import Reading, utc, written
 
@@ -21,15 +22,22 @@ NAMES = [
     "HTTP_TRANSACTION_READ_RESPONSE_HEADERS",
     "TCP_CONNECT_ATTEMPT",
     "QUIC_SESSION_PACKET_RECEIVED",
+    "QUIC_SESSION_CREATED",
+    "UDP_CONNECT",
+    "UDP_LOCAL_ADDRESS",
+    "HTTP_STREAM_JOB_CONTROLLER_BOUND",
+    "HTTP_STREAM_REQUEST_STARTED_JOB",
+    "HTTP_STREAM_JOB_CONTROLLER_ALT_SVC_FOUND",
     "SOMETHING_ELSE",
 ]
 TYPES = {name: number for number, name in enumerate(NAMES, 100)}
 CONSTANTS = {
     "logEventTypes": TYPES,
-    "netError": {"OK": 0, "ERR_CONNECTION_REFUSED": -102},
+    "netError": {"OK": 0, "ERR_CONNECTION_REFUSED": -102, "ERR_QUIC_PROTOCOL_ERROR": -356},
     "timeTickOffset": "1796044480000",
 }
 SOCKET, SESSION, JOB, QUIC = 30, 31, 32, 33
+CONTROLLER, OTHER_JOB, POOL, UDP_CLIENT, UDP, PROBE_CLIENT, PROBE = 40, 41, 42, 43, 44, 45, 46
 
 
 def event(source: int, name: str, at: int, params: dict[str, Any] | None = None, phase: int = 0) -> str:
@@ -91,6 +99,12 @@ def test_requests_and_their_connections(tmp_path: Path, end: str) -> None:
     check(written(tmp_path / "netlog.json", file(*EVENTS, end=end)))
 
 
+def test_constants_that_are_not_whole(tmp_path: Path) -> None:
+    """Without them no event means anything, and that is said."""
+    with pytest.raises(CaptureError, match="constants, is not whole"):
+        written(tmp_path / "netlog.json", file(*EVENTS)[:200])
+
+
 def test_on_one_line(tmp_path: Path) -> None:
     """A log that a tool has written again is read as well."""
     check(written(tmp_path / "netlog.json", json.dumps(json.loads(file(*EVENTS)))))
@@ -104,6 +118,76 @@ def test_a_failure_has_chromiums_name(tmp_path: Path) -> None:
     ]
     (only,) = written(tmp_path / "netlog.json", file(*events)).exchanges
     assert (only.status, only.version, only.error) == (None, None, "net::ERR_CONNECTION_REFUSED")
+
+
+def attempt(port: int = 50_003, job: int = OTHER_JOB, pool: int = POOL, apart: int = 0) -> list[str]:
+    """A job's own attempt over QUIC, as Chromium 156 tells of it, with its look for a way to IPv6 before."""
+    probe_client, probe, client, udp, quic = (n + apart for n in (PROBE_CLIENT, PROBE, UDP_CLIENT, UDP, QUIC))
+    return [
+        behind(job, "BOUND_TO_QUIC_SESSION_POOL_JOB", pool),
+        behind(probe, "SOCKET_ALIVE", probe_client),
+        behind(probe_client, "SOCKET_ALIVE", pool),
+        event(probe, "UDP_CONNECT", 1, {"address": "[2001:db8::8888]:443"}, phase=1),
+        event(probe, "UDP_LOCAL_ADDRESS", 1, {"address": "[2001:db8::5]:50009"}),
+        behind(udp, "SOCKET_ALIVE", client),
+        behind(client, "SOCKET_ALIVE", pool),
+        event(udp, "UDP_CONNECT", 1, {"address": "192.0.2.1:443"}, phase=1),
+        event(udp, "UDP_CONNECT", 1, phase=2),
+        event(udp, "UDP_LOCAL_ADDRESS", 1, {"address": f"10.0.0.5:{port}"}),
+        behind(pool, "QUIC_SESSION_CREATED", quic),
+    ]
+
+
+def failing(error: int, *jobs: int, between: list[str]) -> list[str]:
+    """A request that several jobs looked for a way for, and that failed."""
+    return [
+        event(1, "URL_REQUEST_START_JOB", 100, {"method": "GET", "url": "https://example.org/"}, phase=1),
+        behind(1, "HTTP_STREAM_JOB_CONTROLLER_BOUND", CONTROLLER),
+        behind(CONTROLLER, "HTTP_STREAM_JOB_CONTROLLER_BOUND", 1),
+        *(behind(CONTROLLER, "HTTP_STREAM_REQUEST_STARTED_JOB", job) for job in jobs),
+        *between,
+        event(1, "REQUEST_ALIVE", 4_160, {"net_error": error}, phase=2),
+    ]
+
+
+def test_a_failure_over_quic_leads_to_its_attempt(tmp_path: Path) -> None:
+    """The job's own socket is told of, not the one by which Chromium looked for a way to IPv6."""
+    events = failing(-356, OTHER_JOB, JOB, between=attempt())
+    (only,) = written(tmp_path / "netlog.json", file(*events)).exchanges
+    assert only.error == "net::ERR_QUIC_PROTOCOL_ERROR"
+    assert (str(only.client), str(only.server)) == ("10.0.0.5:50003", "192.0.2.1:443")
+
+
+@pytest.mark.parametrize("error", [-356, -102])
+def test_a_failure_that_may_be_of_several_attempts_is_of_none(tmp_path: Path, error: int) -> None:
+    """With two QUIC attempts, and with an error that is not QUIC's, no connection is told."""
+    second = attempt(50_004, JOB, POOL + 100, apart=100) if error == -356 else []
+    events = failing(error, OTHER_JOB, JOB, between=[*attempt(), *second])
+    (only,) = written(tmp_path / "netlog.json", file(*events)).exchanges
+    assert (only.client, only.server) == (None, None)
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_broken_alternative_is_told_of(tmp_path: Path, *, broken: bool) -> None:
+    """What the controller knows of the alternative is told with the request that it looks for a way for."""
+    known = {"alt_svc": "quic example.org:443, expires 2026-11-30 16:41:21", "is_broken": broken}
+    events = request(1, "HTTP/2", "https://example.org/", 100)
+    events[1:1] = [
+        behind(1, "HTTP_STREAM_JOB_CONTROLLER_BOUND", CONTROLLER),
+        event(CONTROLLER, "HTTP_STREAM_JOB_CONTROLLER_ALT_SVC_FOUND", 100, known),
+    ]
+    (only,) = written(tmp_path / "netlog.json", file(*events)).exchanges
+    assert only.broken is broken
+
+
+def test_long_words_are_cut(tmp_path: Path) -> None:
+    """A log cannot make what is kept of it as long as it likes."""
+    long = "x" * 1_000_000
+    events = request(1, "HTTP/2", f"https://example.org/{long}", 100, f"Alt-Svc: {long}")
+    events[0] = events[0].replace('"GET"', f'"{long}"')
+    reading = written(tmp_path / "netlog.json", file(*events))
+    (only,), (alt_svc,) = reading.exchanges, reading.alt_svc
+    assert max(map(len, (only.url, only.method, *alt_svc.lines))) <= 4_096
 
 
 def test_a_redirect_is_a_request_of_its_own(tmp_path: Path) -> None:
@@ -129,7 +213,10 @@ ANY_EVENT = st.fixed_dictionaries(
         "phase": st.sampled_from([0, 1, 2]),
         "params": st.dictionaries(
             st.sampled_from(
-                ["url", "method", "headers", "source_dependency", "self_address", "peer_address", "net_error"]
+                [
+                    *("url", "method", "headers", "source_dependency", "self_address", "peer_address"),
+                    *("net_error", "address", "is_broken"),
+                ]
             ),
             JSON | st.sampled_from(["https://h/", ["HTTP/1.1 200", "alt-svc: x", 5], {"id": 1}, -102]),
         )
