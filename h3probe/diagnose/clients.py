@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,31 +31,37 @@ class Timer:
     Attributes:
         seconds: Its default.
         waits: What it is, to be read after the client's name.
-        setting: What changes it.
-        unit: The setting's unit.
         leads_to_tcp: Whether the client goes on over TCP when it runs out.
-        reason: What the client's CONNECTION_CLOSE says then, None when it says nothing.
+        setting: What changes it; None where nothing does.
+        unit: The setting's unit.
+        reason: What the client's CONNECTION_CLOSE says then, None when it says nothing; a * is anything short.
     """
 
     seconds: float
     waits: str
-    setting: str
-    unit: str
     leads_to_tcp: bool
+    setting: str | None = None
+    unit: str | None = None
     reason: str | None = None
+
+    @property
+    def changed_by(self) -> str | None:
+        """The setting and its unit: `-D…` (seconds)."""
+        return None if self.setting is None else f"`{self.setting}` ({self.unit})"
 
     def said_by(self, reason: str) -> Timer | None:
         """Return the timer with the value that a close's reason gives it; None when the reason is another one's."""
         if self.reason is None:
             return None
-        before, _, after = self.reason.partition("{seconds}")
-        if not (reason.startswith(before) and reason.endswith(after)):
+        pattern = re.escape(self.reason).replace(r"\*", r".{0,40}").replace(r"\{seconds\}", r"([0-9]{1,6})")
+        found = re.fullmatch(pattern, reason)
+        if found is None:
             return None
-        value = reason[len(before) : len(reason) - len(after)]
-        if not value.isdecimal() or len(value) > 6:
-            return None
+        value = found[1]
         if int(value) == self.seconds:
             return self
+        if self.setting is None:
+            return None  # It cannot have been changed.
         return replace(
             self, seconds=float(value), waits=f"{self.waits.replace(f'{self.seconds:.0f} s ', '')}, set to {value} s"
         )

@@ -180,11 +180,12 @@ class Story:
         client = next((c for c in map(recognise, self.quic) if c is not None), None)
         if client is None:
             return UNKNOWN_WITHIN_S
-        if client.timers:
+        waits = [timer.seconds for timer in client.timers if timer.leads_to_tcp]
+        if waits:
             # A second attempt at the same place, after a whole first timer, is the client's own answer: no TCP.
             if len({q.server for q in self.quic}) < len(self.quic):
                 return 0.0
-            return max(timer.seconds for timer in client.timers if timer.leads_to_tcp) * TIMER_EARLY
+            return max(waits) * TIMER_EARLY
         return client.fallback_within if client.fallback_within is not None else UNKNOWN_WITHIN_S
 
     @property

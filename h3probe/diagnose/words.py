@@ -66,7 +66,7 @@ def timer_of(attempt: QuicConnection, waited: float) -> tuple[str, Timer] | None
 
 def timer_text(name: str, timer: Timer) -> str:
     """`JDK 26 HttpClient: its 2750 ms direct timer, `-D…``."""
-    return f"{name}: {timer.waits}, `{timer.setting}` ({timer.unit})"
+    return ", ".join([f"{name}: {timer.waits}", *([timer.changed_by] if timer.changed_by else [])])
 
 
 def http_over_tcp(connection: TcpConnection) -> str:

@@ -90,3 +90,21 @@ def test_a_timer_is_known_by_its_length(client: object, timer: object) -> None:
     (wanted,) = [t for t in known.timers if t == timer]
     for factor, found in ((0.92, None), (0.995, wanted), (1.0, wanted), (1.02, wanted), (1.08, None)):
         assert known.timer_for(wanted.seconds * factor) is found
+
+
+@pytest.mark.parametrize(
+    ("reason", "known"),
+    [
+        ("25:No recent network activity after 4001995us. Timeout:4s num_undecryptable_packets: 0 {}", True),
+        ("No recent network activity after 4001995us. Timeout:4s", True),
+        ("25:No recent network activity after 30001995us. Timeout:30s", False),
+        ("25:No recent network activity after " + "9" * 100 + "us. Timeout:4s", False),
+        ("70:net error", False),
+    ],
+)
+def test_what_nothing_changes_is_known_by_its_own_value(reason: str, *, known: bool) -> None:
+    """Chromium says how long it waited, to the microsecond; another value is another timer's."""
+    (chromium,) = [client for client in known_clients() if client.family == "chromium"]
+    timer = chromium.timer_for(4.0, reason)
+    assert (timer is not None) is known
+    assert timer is None or timer.changed_by is None

@@ -119,7 +119,7 @@ def _finding(story: Story, attempt: QuicConnection, tcp: TcpConnection) -> Findi
     advice = ADVICE
     if timer is not None:
         summary += f" {timer_text(*timer)}."
-        advice = f"`{timer[1].setting}` ({timer[1].unit}) changes the wait. {ADVICE}"
+        advice = f"{timer[1].changed_by} changes the wait. {ADVICE}" if timer[1].changed_by else ADVICE
     evidence = hellos(attempt)
     if attempt.refusals:
         mark, error = attempt.refusals[0]
@@ -132,8 +132,8 @@ def _finding(story: Story, attempt: QuicConnection, tcp: TcpConnection) -> Findi
         )
     evidence.append((syn, f"SYN to {tcp.server}, {seconds(cost)} after the first Initial"))
     severity: Severity = "problem" if cost > NOTICEABLE_S else "notice" if cost > SMALL_S else "info"
-    if attempt.answered and timer is not None:
-        advice = f"The server did answer: give it more time. `{timer[1].setting}` ({timer[1].unit}) changes the wait."
+    if attempt.answered and timer is not None and timer[1].changed_by:
+        advice = f"The server did answer: give it more time. {timer[1].changed_by} changes the wait."
     return Finding(SLUG, severity, summary, cut(evidence), advice, [attempt, tcp], cost)
 
 

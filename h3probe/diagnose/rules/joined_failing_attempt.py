@@ -65,7 +65,8 @@ def _finding(story: Story, attempt: QuicConnection, exchanges: list[tuple[int, S
     waited = waited_until_close(attempt)
     timer = timer_of(attempt, waited) if waited is not None else None
     if timer is not None:
-        summary += f" What ended that attempt is {timer[1].waits} (`{timer[1].setting}`, {timer[1].unit})."
+        setting = f" (`{timer[1].setting}`, {timer[1].unit})" if timer[1].setting else ""
+        summary += f" What ended that attempt is {timer[1].waits}{setting}."
     evidence = [*hellos(attempt)]
     for number, exchange in exchanges[:3]:
         if _wait(exchange) is not None:

@@ -104,8 +104,8 @@ def _advice(first: QuicConnection, waited: float) -> str:
     if client is not None and client.retry is not None:
         parts.append(f"{client.name}: {client.retry.text}; `{client.retry.setting}` leaves the second attempt out.")
     timer = timer_of(first, waited)
-    settings = [timer[1]] if timer else []
-    parts += [f"`{t.setting}` ({t.unit}) shortens each attempt." for t in settings]
+    if timer is not None and timer[1].changed_by:
+        parts.append(f"{timer[1].changed_by} shortens each attempt.")
     return " ".join([*parts, ADVICE])
 
 
