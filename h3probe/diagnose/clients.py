@@ -132,6 +132,7 @@ class Client:
         tcp_ciphers: JA4 cipher parts of its TCP ClientHellos.
         always_so: Whether it has no other fingerprints, so that another one is somebody else's.
         names_alternatives: Whether it sends a name without a dot over QUIC only after an Alt-Svc record.
+        opens_unused: Whether it opens QUIC beside a TCP connection that a request goes over already.
         stuck: What it does with an alternative that never answers, where its own timers do not end the attempts.
         joins: What becomes of a request that finds another one's attempt pending.
     """
@@ -148,6 +149,7 @@ class Client:
     tcp_ciphers: tuple[str, ...]
     always_so: bool
     names_alternatives: bool
+    opens_unused: bool
     stuck: Habit | None
     joins: Habit | None
 
@@ -196,6 +198,7 @@ def _client(family: str, table: dict[str, Any]) -> Client:
         tcp_ciphers=tuple(mark["ja4_ciphers"] for mark in table.get("tcp", ())),
         always_so=table.get("always_so", False),
         names_alternatives=table.get("names_alternatives", False),
+        opens_unused=table.get("opens_unused", False),
         stuck=Habit(**table["stuck"]) if "stuck" in table else None,
         joins=Habit(**table["joins"]) if "joins" in table else None,
     )

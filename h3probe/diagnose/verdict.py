@@ -366,7 +366,14 @@ def _both(quic: QuicConnection, tcp: TcpConnection) -> str:
     if quic.first.time_ns >= ready_ns:
         gap = seconds((quic.first.time_ns - ready_ns) / NS)
         took = f" and was ready {seconds((quic.ready.time_ns - quic.first.time_ns) / NS)} later" if quic.ready else ""
-        return f"{tcp_name} first, then {quic_name}: QUIC began {gap} after TCP was ready{took}."
+        began = f"QUIC began {gap} after TCP was ready{took}"
+        client, ended = recognise(quic), tcp.ended
+        if client is not None and client.opens_unused and (ended is None or ended[0].time_ns > quic.first.time_ns):
+            return (
+                f"{tcp_name} first, and {quic_name} beside it: {began}. {client.name} opens such a connection whether "
+                "or not a request goes over it; its own log tells."
+            )
+        return f"{tcp_name} first, then {quic_name}: {began}."
     if tcp.first.time_ns >= (quic.ready or quic.first).time_ns:
         gap = seconds((tcp.first.time_ns - (quic.ready or quic.first).time_ns) / NS)
         return f"{quic_name} first{_ready_after(quic)}; TCP ({tcp_name}) began {gap} after that."

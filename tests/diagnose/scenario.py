@@ -128,7 +128,14 @@ CURL = Software(
     parameters=(15, 5, 6, 7, 4, 8, 9, 17),
     ciphers=struct.unpack(f">{len(OPENSSL_CIPHERS) // 2}H", OPENSSL_CIPHERS),
 )
-CHROMIUM = Software(dcid=8, scid=0, datagram=1250, parameters=(4, 0x4752, 1, 5, 15))
+CHROMIUM_CIPHERS = bytes.fromhex("130113021303c02bc02fc02cc030cca9cca8c013c014009c009d002f0035")
+CHROMIUM = Software(
+    dcid=8,
+    scid=0,
+    datagram=1250,
+    parameters=(4, 0x4752, 1, 5, 15),
+    ciphers=struct.unpack(f">{len(CHROMIUM_CIPHERS) // 2}H", CHROMIUM_CIPHERS),
+)
 FIREFOX = Software(dcid=9, scid=3, datagram=1357, parameters=(1, 4, 5, 6, 15, 0x20))
 STRANGER = Software(dcid=8, scid=8, datagram=1200, parameters=(1, 4, 15))
 

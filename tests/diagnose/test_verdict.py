@@ -5,7 +5,7 @@ import pytest
 from h3probe.engine import Engine
 from h3probe.records import FindingRecord, VerdictRecord
 from h3probe.wire.quic.versions import V2
-from tests.diagnose.scenario import CLIENT, JDK, ROUTER, SERVER, Network, Packet, Quic, Tcp
+from tests.diagnose.scenario import CHROMIUM, CLIENT, JDK, ROUTER, SERVER, Network, Packet, Quic, Tcp
 
 PROXY = "192.0.2.3"
 
@@ -128,6 +128,18 @@ def test_http2_then_http3() -> None:
     network.tcp().connects(0.0)
     network.quic().connects(0.2)
     assert network.explain().sentence.startswith("HTTP/2 or HTTP/1.1 first, then HTTP/3")
+
+
+@pytest.mark.parametrize(("ends", "words"), [(None, "and HTTP/3 beside it"), (0.15, "first, then HTTP/3")])
+def test_a_connection_that_may_be_for_nothing_claims_no_request(ends: float | None, words: str) -> None:
+    """Chromium opens QUIC beside TCP that it uses: that requests went over it is said only where TCP was gone."""
+    network = Network()
+    tcp = network.tcp(software=CHROMIUM)
+    tcp.connects(0.0)
+    if ends is not None:
+        tcp.fin(ends)
+    network.quic(software=CHROMIUM).connects(0.2)
+    assert words in network.explain().sentence
 
 
 def test_http3_then_tcp_claims_no_request_on_it() -> None:
