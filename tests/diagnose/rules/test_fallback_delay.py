@@ -236,7 +236,7 @@ def test_a_version_that_nobody_can_read_explains_nothing() -> None:
 def test_another_socket_beside_tcp_in_use_is_no_fallback() -> None:
     """A browser whose requests go on over TCP, with QUIC tried in the background, opens one more connection."""
     network = Network()
-    tcp = network.tcp()
+    tcp = network.tcp(software=CHROMIUM)
     tcp.connects(-1.0)
     network.quic(software=CHROMIUM).initials(0.0, 0.3, 0.9, 2.1)
     for number in range(20):
