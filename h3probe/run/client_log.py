@@ -108,7 +108,12 @@ def _netlog(  # noqa: PLR0913, PLR0917 - as `ask_for_log`, and the file that the
         path = Path(named)
         output.note(f"the NetLog that the command writes is read: {path}")
     tail = stack.enter_context(NetLogTail(path, time.time_ns()))
-    stack.callback(lambda: output.note(_nothing(path)) if tail.empty else None)
+
+    def say(kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and tail.empty:
+            output.note(_nothing(path))
+
+    stack.push(say)
     return Asked(plan, environment, tail)
 
 

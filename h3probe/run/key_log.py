@@ -55,7 +55,12 @@ def ask_for_keys(
     for line in lines:
         output.note(f"set for the command: {line}")
     tail = stack.enter_context(KeyLogTail(path))
-    stack.callback(lambda: output.note(_nothing(path)) if tail.empty else None)
+
+    def say(kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and tail.empty:
+            output.note(_nothing(path))
+
+    stack.push(say)
     return tail, environment
 
 

@@ -13,7 +13,7 @@ import pytest
 from h3probe.events import ToldAltSvc, ToldExchange
 from h3probe.vantage.clientlog.file import ClientLogFile
 
-from .netns import Firewall
+from .netns import Firewall, give_routes
 from .parts import ADVERTISED, PROXY, Lab, RealParts
 from .watching import H3PROBE, Watched
 
@@ -71,10 +71,10 @@ class Browser:
         force = f"--origin-to-force-quic-on=localhost:{forced}"
         return ["chromium", *fixed, trust, force, *options, "--dump-dom", "file:///lab/page.html"]
 
-    def watched(self, watch: Sequence[str], command: Sequence[str]) -> Watched:
-        """Run it under `h3probe watch`, both among the real parts."""
+    def watched(self, watch: Sequence[str], command: Sequence[str], *, uid: int = 0) -> Watched:
+        """Run it under `h3probe watch`, both among the real parts, as root or somebody else."""
         argv = ["env", "PYTHONDONTWRITEBYTECODE=1", *H3PROBE, "watch", "--json", *watch, "--", *command]
-        return Watched.of(self.lab.run_here(self.lab.parts.as_user(argv, uid=0)), self.lab.folder)
+        return Watched.of(self.lab.run_here(self.lab.parts.as_user(argv, uid=uid)), self.lab.folder)
 
 
 @pytest.fixture
@@ -161,6 +161,21 @@ def test_a_proxy_carries_no_http3(browser: Browser) -> None:
     (carrier,) = {exchange["connection"] for exchange in ours(seen)}
     (tcp,) = [t for t in seen.all("tcp") if t["id"] == carrier]
     assert tcp["client"] == tunnel["client"]
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_isolated(browser: Browser, *, blocked: bool) -> None:
+    """In a network of its own, by an ordinary user, log and secrets tell the same; without UDP all is HTTP/2."""
+    browser.lab.folder.chmod(0o777)
+    give_routes(browser.lab.netns)
+    options = ["--isolate", *(["--block-udp"] if blocked else []), "--client-log", "--keylog", "keys.log"]
+    seen = browser.watched(options, browser.command(requests=3, pause_ms=2500 if blocked else 300), uid=1000)
+    by_log = [e["version"] for e in ours(seen) if e["known_from"] == "client-log"]
+    assert [e["version"] for e in ours(seen) if e["known_from"] == "decrypted"] == by_log
+    assert by_log == ["HTTP/2", "HTTP/2", "HTTP/2" if blocked else "HTTP/3"]
+    (verdict,) = [v for v in seen.all("verdict") if v["origin"] == f"localhost:{ADVERTISED}"]
+    assert verdict["versions"] == ({"HTTP/2": 3} if blocked else {"HTTP/2": 2, "HTTP/3": 1})
+    assert ("quic-unanswered" in seen.rules) is blocked
 
 
 def test_a_log_that_is_cut_off_is_read_as_far_as_it_goes(browser: Browser) -> None:
