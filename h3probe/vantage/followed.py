@@ -32,7 +32,7 @@ class FollowedFile:
     def read(self, limit: int = CHUNK) -> bytes:
         """Return what is there now, `limit` bytes at most; nothing where it cannot be read."""
         try:
-            if self._descriptor < 0 and not self._open():
+            if not self.open():
                 return b""
             return os.read(self._descriptor, limit)
         except OSError:
@@ -42,7 +42,7 @@ class FollowedFile:
     def left(self) -> int:
         """How many bytes are there to be read at this moment."""
         try:
-            if self._descriptor < 0 and not self._open():
+            if not self.open():
                 return 0
             return max(os.fstat(self._descriptor).st_size - os.lseek(self._descriptor, 0, os.SEEK_CUR), 0)
         except OSError:
@@ -58,7 +58,14 @@ class FollowedFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _open(self) -> bool:
+    def open(self) -> bool:
+        """Open it as soon as it is there, and return whether it is open; otherwise that is done when it is read.
+
+        Raises:
+            OSError: It cannot be opened.
+        """
+        if self._descriptor >= 0:
+            return True
         # Without waiting for whoever writes, should it be a pipe.
         descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         found = os.fstat(descriptor)

@@ -84,6 +84,7 @@ class KeyLogTail:
         return secrets + self._take(b"\n" if self._rest else b"")
 
     def __enter__(self) -> Self:
+        self._file.open()  # While this process has the rights to.
         return self
 
     def __exit__(
