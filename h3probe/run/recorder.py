@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Self
 from h3probe import __version__
 from h3probe.capture.pcapng_write import PcapngWriter
 from h3probe.errors import UserError
+from h3probe.events import Frame
 from h3probe.run.trim import Trimmer
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import BinaryIO
 
-    from h3probe.events import Event, Frame
+    from h3probe.events import Event
     from h3probe.run.output import Output
     from h3probe.track.tracker import Tracker
 
@@ -63,8 +64,15 @@ class Recorder:
         """What was written, in a few words."""
         return f"{self._frames} packets written to {self.path}"
 
+    def take(self, event: Event, tracker: Tracker) -> None:
+        """Write what is to be kept of an event; the tracker has taken it already, and knows what it belongs to."""
+        if isinstance(event, Frame):
+            self.frame(event, tracker)
+        else:
+            self.observed(event)
+
     def frame(self, frame: Frame, tracker: Tracker) -> None:
-        """Write one frame; the tracker has taken it already, and knows what it belongs to."""
+        """Write one frame."""
         if self._stream is None:
             return
         if self._trimmer is not None:

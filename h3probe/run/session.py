@@ -75,10 +75,7 @@ class Session:
                 for connection in self.engine.take_opened():
                     self._attribution.opened(connection)
             if self._recorder is not None:
-                if isinstance(event, Frame):
-                    self._recorder.frame(event, self.engine.tracker)
-                else:
-                    self._recorder.observed(event)
+                self._recorder.take(event, self.engine.tracker)
             if records:
                 self.output.records(records)
         self._show()
