@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from h3probe.run.client_log import ask_for_log
 from h3probe.run.end import Plan
+from h3probe.vantage.clientlog.tail import NetLogTail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,3 +84,37 @@ def test_others_are_left_as_they_are(command: tuple[str, ...], words: str) -> No
 def test_without_the_wish_nothing_happens() -> None:
     """No pipe, no environment, no word."""
     assert asked("java", client_log=False) == (False, None, [])
+
+
+def netlog(*command: str) -> tuple[Plan, list[str], bool]:
+    """What becomes of a browser's command line, what was said, and whether its folder is gone afterwards."""
+    notes = Notes()
+    with ExitStack() as stack:
+        made = ask_for_log(stack, Plan((), None, command, None, client_log=True), notes, None, None)
+        assert isinstance(made.log, NetLogTail)
+        assert made.stderr is None
+        (option,) = [argument for argument in made.plan.command if argument.startswith("--log-net-log=")]
+        folder = Path(option.partition("=")[2]).parent
+        assert folder.is_dir()
+    return made.plan, notes.said, not folder.exists()
+
+
+@pytest.mark.parametrize("program", ["chromium", "/usr/bin/google-chrome-stable", "msedge"])
+def test_a_browser_writes_its_netlog_where_it_is_removed(program: str) -> None:
+    """The option comes first, what is added is said, and that nothing came is said at the end."""
+    plan, said, gone = netlog(program, "https://h/")
+    assert plan.command[0] == program
+    assert plan.command[1].startswith("--log-net-log=")
+    assert plan.command[2:] == ("https://h/",)
+    assert said[0].startswith(f"added to the command: {plan.command[1]}")
+    assert "--user-data-dir" in said[1]
+    assert gone
+
+
+def test_a_netlog_that_the_command_names_is_read_there(tmp_path: Path) -> None:
+    """Whatever starts the browser: the command line stays as it is, and so does the file's folder."""
+    command = ("./start-browser.sh", f"--log-net-log={tmp_path}/netlog.json")
+    plan, said, gone = netlog(*command)
+    assert plan.command == command
+    assert said[0] == f"the NetLog that the command writes is read: {tmp_path}/netlog.json"
+    assert not gone
