@@ -53,11 +53,13 @@ class Explained:
         all_records: In the order in which they were settled; the summary is the last one.
         all_moments: In the order in which they became known.
         notes: What is no result.
+        stories: Ids of the connections of each origin that a verdict can name.
     """
 
     all_records: list[AnyRecord] = field(default_factory=list)
     all_moments: list[Moment] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    stories: dict[str | None, list[str]] = field(default_factory=dict)
 
     def records(self, records: Iterable[AnyRecord]) -> None:
         """Keep them."""
@@ -84,7 +86,9 @@ def explained(asked: Asked) -> Explained:
         UserError: A client's log cannot be read, or is none.
     """
     found = Explained()
-    explain(asked, found)
+    engine = explain(asked, found)
+    for story in engine.stories():
+        found.stories.setdefault(story.label, []).extend(connection.id for connection in story.connections)
     return found
 
 

@@ -1,0 +1,177 @@
+"""The waterfall of one origin as shapes with places: what the template draws, and nothing that it has to work out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from h3probe.show.report.waterfall import Axis, Label, make_axis, place_labels
+from h3probe.text import clean, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from h3probe.records import ExchangeRecord
+    from h3probe.show.report.model import Lane, Marker, Origin, Wait
+
+WIDTH = 1080.0
+LEFT = 218.0
+"""Where the axis begins; before it stand the names."""
+RIGHT = 1064.0
+TOP = 30.0
+LANE = 62.0
+REQUEST = 24.0
+REQUESTS = 12
+"""Requests that are drawn; the table has the others."""
+FOOT = 46.0
+LONGEST_LABEL = 46
+IMPORTANCE = ("bad", "ready", "icmp", "start", "end", "again", "step")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A span of a connection's life.
+
+    Attributes:
+        x: Where it begins.
+        width: How long it is.
+        kind: `try-failed`, `try-ready`, `try-open` before it is ready, `live` after that.
+        open_end: Whether it goes on beyond what is known.
+    """
+
+    x: float
+    width: float
+    kind: str
+    open_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A marker with its place."""
+
+    x: float
+    marker: Marker
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A connection's lane."""
+
+    y: float
+    lane: Lane
+    bars: tuple[Bar, ...]
+    points: tuple[Point, ...]
+    labels: tuple[Label, ...]
+    note: Label | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request's bar."""
+
+    y: float
+    x: float
+    width: float
+    number: int
+    exchange: ExchangeRecord
+    label: Label
+
+
+@dataclass(frozen=True, slots=True)
+class Shade:
+    """A span over all lanes."""
+
+    x: float
+    width: float
+    label: Label
+    wait: Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A waterfall, ready to be drawn."""
+
+    axis: Axis
+    rows: tuple[Row, ...]
+    requests: tuple[Request, ...]
+    shades: tuple[Shade, ...]
+    height: float
+    width: float = WIDTH
+    left: float = LEFT
+    top: float = TOP
+
+    @property
+    def bottom(self) -> float:
+        """Where the axis line is."""
+        return self.height - FOOT
+
+
+def make_chart(origin: Origin) -> Chart | None:
+    """Lay out an origin's waterfall; None where there is nothing to draw."""
+    exchanges = origin.exchanges[:REQUESTS]
+    if not origin.lanes and not exchanges:
+        return None
+    axis = make_axis(_times(origin, exchanges), LEFT, RIGHT)
+    end = origin.end
+    requests = tuple(_request(axis, exchange, number, end) for number, exchange in enumerate(exchanges))
+    top = TOP + REQUEST * len(requests) + (10 if requests else 0)
+    rows = tuple(_row(axis, lane, top + LANE * index, end) for index, lane in enumerate(origin.lanes))
+    return Chart(
+        axis, rows, requests, tuple(_shade(axis, loss) for loss in origin.losses), top + LANE * len(rows) + FOOT
+    )
+
+
+def _times(origin: Origin, exchanges: Sequence[ExchangeRecord]) -> list[float]:
+    times = [origin.begin, origin.end]
+    for lane in origin.lanes:
+        times += [lane.begin, *(marker.at for marker in lane.markers)]
+        times += [at for at in (lane.ready, lane.end) if at is not None]
+    for exchange in exchanges:
+        times += [exchange.at, exchange.at + (exchange.took or 0.0)]
+    for loss in origin.losses:
+        times += [loss.begin, loss.end]
+    return times
+
+
+def _row(axis: Axis, lane: Lane, y: float, end: float) -> Row:
+    begin, tried = axis.x(lane.begin), lane.ready if lane.ready is not None else lane.end
+    over = tried if tried is not None else end
+    bars = [_bar(axis, lane.begin, over, f"try-{lane.state}", open_end=tried is None)]
+    if lane.ready is not None:
+        stop = end if lane.end is None else max(lane.end, lane.ready)
+        bars.append(_bar(axis, lane.ready, stop, "live", open_end=lane.end is None))
+    points = tuple(Point(axis.x(marker.at), marker) for marker in lane.markers)
+    wanted = sorted(points, key=lambda point: IMPORTANCE.index(point.marker.kind))
+    labels = place_labels([(p.x, clean(p.marker.text, LONGEST_LABEL)) for p in wanted], LEFT, RIGHT)
+    noted = clean(lane.note or lane.tunnel or "", 2 * LONGEST_LABEL)
+    note = next(iter(place_labels([(begin + 5, noted), (RIGHT - 5, noted)], LEFT, RIGHT)), None) if noted else None
+    return Row(y, lane, tuple(bars), points, tuple(labels), note)
+
+
+def _bar(axis: Axis, begin: float, end: float, kind: str, *, open_end: bool) -> Bar:
+    x = axis.x(begin)
+    return Bar(x, max(round(axis.x(end) - x, 1), 2.0), kind, open_end)
+
+
+def _request(axis: Axis, exchange: ExchangeRecord, index: int, end: float) -> Request:
+    x = axis.x(exchange.at)
+    width = max(axis.x(exchange.at + exchange.took) - x if exchange.took is not None else 0.0, 3.0)
+    text = clean(request_text(exchange), 2 * LONGEST_LABEL)
+    label = next(iter(place_labels([(x + width + 9, text), (x + 4, text), (RIGHT - 4, text)], LEFT, RIGHT)), None)
+    return Request(
+        TOP + REQUEST * index, x, round(width, 1), index + 1, exchange, label or Label(x, text[:20], "start")
+    )
+
+
+def request_text(exchange: ExchangeRecord) -> str:
+    """`HTTP/2 200, 30.0 s`: what became of a request."""
+    status = exchange.error or "no response" if exchange.status is None else str(exchange.status)
+    took = "" if exchange.took is None else f", {seconds(exchange.took)}"
+    return f"{exchange.version or 'HTTP'} {status}{took}"
+
+
+def _shade(axis: Axis, wait: Wait) -> Shade:
+    x = axis.x(wait.begin)
+    width = max(round(axis.x(wait.end) - x, 1), 3.0)
+    text = f"{wait.length} {wait.text}"
+    return Shade(x, width, place_labels([(x + 5, text), (x + width - 5, text), (RIGHT, text)], LEFT, RIGHT)[0], wait)

@@ -1,0 +1,70 @@
+"""What happened, in order, as rows of a table: the waterfall for narrow screens, and for those who listen to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from h3probe.text import seconds
+
+if TYPE_CHECKING:
+    from h3probe.records import Transport
+    from h3probe.show.report.model import Lane, Marker, Origin
+
+QUIET = 0.5
+"""Seconds without a packet that are worth a row of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """A row.
+
+    Attributes:
+        at: Seconds since the first packet.
+        transport: In which column it stands.
+        lane: The connection.
+        marker: What happened.
+        lost: Whether it lies in a span that was lost.
+        quiet: How long nothing happened before it; None where that is not worth a word.
+        quiet_lost: Whether that quiet lies in a span that was lost.
+        lost_begins: What is lost from here on; None elsewhere.
+    """
+
+    at: float
+    transport: Transport
+    lane: Lane
+    marker: Marker
+    lost: bool
+    quiet: str | None
+    quiet_lost: bool
+    lost_begins: str | None
+
+
+def make_timeline(origin: Origin) -> list[Happening]:
+    """The rows of an origin, in order of time."""
+    happened = [(marker.at, lane, marker) for lane in origin.lanes for marker in lane.markers]
+    happened.sort(key=lambda each: each[0])
+    rows: list[Happening] = []
+    before = happened[0][0] if happened else 0.0
+    announced: set[int] = set()
+    for at, lane, marker in happened:
+        within = [wait for wait in origin.losses if wait.begin <= at <= wait.end]
+        begins = next((i for i, wait in enumerate(origin.losses) if wait in within and i not in announced), None)
+        text = None
+        if begins is not None:
+            announced.add(begins)
+            text = f"{origin.losses[begins].length} {origin.losses[begins].text}"
+        rows.append(
+            Happening(
+                at=at,
+                transport=lane.transport,
+                lane=lane,
+                marker=marker,
+                lost=bool(within),
+                quiet=seconds(at - before) if at - before >= QUIET else None,
+                quiet_lost=any(wait.begin <= before and at <= wait.end for wait in origin.losses),
+                lost_begins=text,
+            )
+        )
+        before = at
+    return rows
