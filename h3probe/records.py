@@ -342,6 +342,21 @@ AnyRecord = (
 
 
 @dataclass(frozen=True, slots=True)
+class StoryOutline:
+    """Which connections belong together; for reports, and not part of the NDJSON contract.
+
+    Attributes:
+        origin: As verdicts and findings name it: `host:port`, or the server's address.
+        relayed: Whether these are a proxy's own connections, on behalf of a client seen beside it.
+        connections: Ids of the quic and tcp records.
+    """
+
+    origin: str
+    relayed: bool
+    connections: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Moment:
     """A thing that happened, for the live timeline; not part of the NDJSON contract.
 

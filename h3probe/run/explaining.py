@@ -10,6 +10,7 @@ from h3probe.engine import Engine
 from h3probe.errors import KeyLogError
 from h3probe.events import Frame
 from h3probe.filters import Filters
+from h3probe.records import StoryOutline
 from h3probe.vantage.clientlog.file import ClientLogFile
 from h3probe.vantage.files import STDIN, merge, open_source, read_key_log
 
@@ -53,13 +54,13 @@ class Explained:
         all_records: In the order in which they were settled; the summary is the last one.
         all_moments: In the order in which they became known.
         notes: What is no result.
-        stories: Ids of the connections of each origin that a verdict can name.
+        stories: Which connections belong together.
     """
 
     all_records: list[AnyRecord] = field(default_factory=list)
     all_moments: list[Moment] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    stories: dict[str | None, list[str]] = field(default_factory=dict)
+    stories: list[StoryOutline] = field(default_factory=list)
 
     def records(self, records: Iterable[AnyRecord]) -> None:
         """Keep them."""
@@ -88,7 +89,8 @@ def explained(asked: Asked) -> Explained:
     found = Explained()
     engine = explain(asked, found)
     for story in engine.stories():
-        found.stories.setdefault(story.label, []).extend(connection.id for connection in story.connections)
+        ids = tuple(dict.fromkeys(connection.id for connection in story.connections))
+        found.stories.append(StoryOutline(story.label, story.relayed, ids))
     return found
 
 

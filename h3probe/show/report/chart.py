@@ -18,7 +18,7 @@ WIDTH = 1080.0
 LEFT = 218.0
 """Where the axis begins; before it stand the names."""
 RIGHT = 1064.0
-TOP = 30.0
+TOP, TOP_WITH_LOSSES = 14.0, 30.0
 LANE = 62.0
 REQUEST = 24.0
 REQUESTS = 12
@@ -95,10 +95,15 @@ class Chart:
     rows: tuple[Row, ...]
     requests: tuple[Request, ...]
     shades: tuple[Shade, ...]
+    top: float
     height: float
     width: float = WIDTH
     left: float = LEFT
-    top: float = TOP
+
+    @property
+    def kinds(self) -> set[str]:
+        """Which kinds of markers are in it."""
+        return {point.marker.kind for row in self.rows for point in row.points}
 
     @property
     def bottom(self) -> float:
@@ -112,13 +117,12 @@ def make_chart(origin: Origin) -> Chart | None:
     if not origin.lanes and not exchanges:
         return None
     axis = make_axis(_times(origin, exchanges), LEFT, RIGHT)
-    end = origin.end
-    requests = tuple(_request(axis, exchange, number, end) for number, exchange in enumerate(exchanges))
-    top = TOP + REQUEST * len(requests) + (10 if requests else 0)
-    rows = tuple(_row(axis, lane, top + LANE * index, end) for index, lane in enumerate(origin.lanes))
-    return Chart(
-        axis, rows, requests, tuple(_shade(axis, loss) for loss in origin.losses), top + LANE * len(rows) + FOOT
-    )
+    top = TOP_WITH_LOSSES if origin.losses else TOP
+    requests = tuple(_request(axis, exchange, number, top) for number, exchange in enumerate(exchanges))
+    y = top + REQUEST * len(requests) + (10 if requests else 0)
+    rows = tuple(_row(axis, lane, y + LANE * index, origin.end) for index, lane in enumerate(origin.lanes))
+    shades = tuple(_shade(axis, loss) for loss in origin.losses)
+    return Chart(axis, rows, requests, shades, top, y + LANE * len(rows) + FOOT)
 
 
 def _times(origin: Origin, exchanges: Sequence[ExchangeRecord]) -> list[float]:
@@ -143,7 +147,7 @@ def _row(axis: Axis, lane: Lane, y: float, end: float) -> Row:
     points = tuple(Point(axis.x(marker.at), marker) for marker in lane.markers)
     wanted = sorted(points, key=lambda point: IMPORTANCE.index(point.marker.kind))
     labels = place_labels([(p.x, clean(p.marker.text, LONGEST_LABEL)) for p in wanted], LEFT, RIGHT)
-    noted = clean(lane.note or lane.tunnel or "", 2 * LONGEST_LABEL)
+    noted = clean("; ".join(text for text in (lane.tunnel, lane.note) if text), 2 * LONGEST_LABEL)
     note = next(iter(place_labels([(begin + 5, noted), (RIGHT - 5, noted)], LEFT, RIGHT)), None) if noted else None
     return Row(y, lane, tuple(bars), points, tuple(labels), note)
 
@@ -153,13 +157,13 @@ def _bar(axis: Axis, begin: float, end: float, kind: str, *, open_end: bool) -> 
     return Bar(x, max(round(axis.x(end) - x, 1), 2.0), kind, open_end)
 
 
-def _request(axis: Axis, exchange: ExchangeRecord, index: int, end: float) -> Request:
+def _request(axis: Axis, exchange: ExchangeRecord, index: int, top: float) -> Request:
     x = axis.x(exchange.at)
     width = max(axis.x(exchange.at + exchange.took) - x if exchange.took is not None else 0.0, 3.0)
     text = clean(request_text(exchange), 2 * LONGEST_LABEL)
     label = next(iter(place_labels([(x + width + 9, text), (x + 4, text), (RIGHT - 4, text)], LEFT, RIGHT)), None)
     return Request(
-        TOP + REQUEST * index, x, round(width, 1), index + 1, exchange, label or Label(x, text[:20], "start")
+        top + REQUEST * index, x, round(width, 1), index + 1, exchange, label or Label(x, text[:20], "start")
     )
 
 

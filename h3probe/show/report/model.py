@@ -29,12 +29,14 @@ from h3probe.records import (
 from h3probe.text import count, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from h3probe.records import AnyRecord, Moment, Severity, Transport
+    from h3probe.records import AnyRecord, Moment, Severity, StoryOutline, Transport
 
 ORIGINS_DRAWN = 20
 """Origins with a waterfall; the others are a line each."""
+ORIGINS_AT_ONCE = 6
+"""Beyond so many, those without a problem are a line each as well, where another one has one."""
 ORIGINS_LISTED = 500
 LANES = 24
 """Connections of one origin that are drawn, those that a finding is about first."""
@@ -80,8 +82,8 @@ class Explanation(Protocol):
         """What is no result."""
 
     @property
-    def stories(self) -> Mapping[str | None, Sequence[str]]:
-        """Ids of the connections of each origin that a verdict can name."""
+    def stories(self) -> Sequence[StoryOutline]:
+        """Which connections belong together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,8 @@ class Lane:
         ready: When it could carry a request.
         end: When it ended, or was given up; None while it lives.
         tunnel: What was asked of a proxy on it.
-        note: What its wait was, as the name of a client's timer.
+        relayed: Whether it is a proxy's own, on the client's behalf.
+        note: The timer that ended it, or what it carried.
         markers: What happened on it, in order of time.
     """
 
@@ -154,6 +157,7 @@ class Lane:
     ready: float | None
     end: float | None
     tunnel: str | None
+    relayed: bool
     note: str | None
     markers: tuple[Marker, ...]
 
@@ -188,10 +192,17 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The way that an origin's traffic took: stops, and what stands between one and the next."""
+    """The way that an origin's traffic took.
+
+    Attributes:
+        hops: The stops.
+        ways: What is between one and the next.
+        past: What went past a proxy among them.
+    """
 
     hops: tuple[Hop, ...]
     ways: tuple[tuple[Way, ...], ...]
+    past: tuple[Way, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,37 +326,48 @@ class _Records:
     tunnels: dict[str, list[TunnelRecord]] = field(default_factory=dict)
     icmp: dict[str, list[IcmpRecord]] = field(default_factory=dict)
     moments: dict[str, list[Moment]] = field(default_factory=dict)
-    verdicts: list[VerdictRecord] = field(default_factory=list)
     findings: dict[str | None, list[FindingRecord]] = field(default_factory=dict)
     exchanges: dict[str | None, list[ExchangeRecord]] = field(default_factory=dict)
     races: dict[str, RaceRecord] = field(default_factory=dict)
     offers: dict[str | None, list[tuple[float, str]]] = field(default_factory=dict)
-    expectations: list[ExpectationRecord] = field(default_factory=list)
-    capture: CaptureRecord | None = None
-    summary: SummaryRecord | None = None
 
 
 def make_report(explanation: Explanation) -> Report:
     """Work out what to show."""
     records = _sort(explanation)
-    origins = [_outline(records, label, number) for number, label in enumerate(_labels(explanation, records), 1)]
+    for moment in explanation.all_moments:
+        if moment.connection is not None:
+            records.moments.setdefault(moment.connection, []).append(moment)
+    verdicts: dict[str | None, list[VerdictRecord]] = {}
+    for verdict in _all(explanation, VerdictRecord):
+        verdicts.setdefault(verdict.origin, []).append(verdict)
+    named = [*verdicts, *records.findings, *records.exchanges, *(story.origin for story in explanation.stories)]
+    labels = [label for label in dict.fromkeys(named) if label is not None]
+    origins = [_outline(records, verdicts.get(label, ()), label, n) for n, label in enumerate(labels, 1)]
     origins.sort(key=_gravity)
-    drawn, rest = origins[:ORIGINS_DRAWN], origins[ORIGINS_DRAWN:]
+    drawn = [origin for origin in origins if origin.verdicts or origin.findings][:ORIGINS_DRAWN]
     # In a browser's capture of a day, origins about which there is nothing to say would hide the others.
-    if any(origin.tone in {"problem", "notice"} for origin in drawn) and len(origins) > 6:
-        rest = [origin for origin in drawn if origin.tone not in {"problem", "notice"}] + rest
-        drawn = [origin for origin in drawn if origin.tone in {"problem", "notice"}]
+    grave = [origin for origin in drawn if origin.tone in {"problem", "notice"}]
+    if grave and len(origins) > ORIGINS_AT_ONCE:
+        drawn = grave
+    numbers = {origin.number for origin in drawn}
+    rest = [origin for origin in origins if origin.number not in numbers]
+    stories: dict[str, list[StoryOutline]] = {}
+    for story in explanation.stories:
+        stories.setdefault(story.origin, []).append(story)
     for origin in drawn:
-        _fill(origin, records, explanation.stories.get(origin.label, ()))
+        _fill(origin, records, stories.get(origin.label, ()))
     about_capture = records.findings.get(None, [])
     return Report(
-        capture=records.capture,
-        summary=records.summary,
+        capture=next(iter(_all(explanation, CaptureRecord)), None),
+        summary=next(iter(_all(explanation, SummaryRecord)), None),
         origins=drawn,
         folded=rest[:ORIGINS_LISTED],
         folded_hidden=max(len(rest) - ORIGINS_LISTED, 0),
         about_capture=_worst_first(about_capture)[:FINDINGS],
-        expectations=sorted(records.expectations, key=lambda expectation: expectation.met)[:ORIGINS_LISTED],
+        expectations=sorted(_all(explanation, ExpectationRecord), key=lambda expectation: expectation.met)[
+            :ORIGINS_LISTED
+        ],
         notes=list(explanation.notes)[:FINDINGS],
         packets=_packets(drawn, about_capture),
     )
@@ -355,34 +377,25 @@ def _sort(explanation: Explanation) -> _Records:
     found = _Records()
     for record in explanation.all_records:
         match record:
-            case CaptureRecord():
-                found.capture = record
-            case SummaryRecord():
-                found.summary = record
             case QuicRecord() | TcpRecord():
                 found.connections[record.id] = record
             case TunnelRecord(connection=str(connection)):
                 found.tunnels.setdefault(connection, []).append(record)
             case IcmpRecord(connection=str(connection)):
                 found.icmp.setdefault(connection, []).append(record)
-            case VerdictRecord():
-                found.verdicts.append(record)
+            case DnsRecord() | AltSvcRecord():
+                _offer(found.offers, record)
+            case RaceRecord():
+                found.races[record.tcp] = found.races[record.quic] = record
             case FindingRecord():
                 found.findings.setdefault(record.origin, []).append(record)
             case ExchangeRecord():
                 found.exchanges.setdefault(record.origin, []).append(record)
-            case RaceRecord():
-                found.races[record.tcp] = record
-            case ExpectationRecord():
-                found.expectations.append(record)
-            case DnsRecord() | AltSvcRecord():
-                _offer(found.offers, record)
-            case _:
-                pass
-    for moment in explanation.all_moments:
-        if moment.connection is not None:
-            found.moments.setdefault(moment.connection, []).append(moment)
     return found
+
+
+def _all[R](explanation: Explanation, kind: type[R]) -> list[R]:
+    return [record for record in explanation.all_records if isinstance(record, kind)]
 
 
 def _offer(offers: dict[str | None, list[tuple[float, str]]], record: DnsRecord | AltSvcRecord) -> None:
@@ -395,21 +408,14 @@ def _offer(offers: dict[str | None, list[tuple[float, str]]], record: DnsRecord 
     offers.setdefault(record.name.rstrip(".").lower(), []).append((record.at, text))
 
 
-def _labels(explanation: Explanation, records: _Records) -> list[str]:
-    """All origins that something is known of, in the order in which they are spoken of."""
-    named: list[str | None] = [verdict.origin for verdict in records.verdicts]
-    named += [*records.findings, *records.exchanges, *explanation.stories]
-    return [label for label in dict.fromkeys(named) if label is not None]
-
-
-def _outline(records: _Records, label: str, number: int) -> Origin:
+def _outline(records: _Records, verdicts: Iterable[VerdictRecord], label: str, number: int) -> Origin:
     """What the list of all origins says of one."""
     origin = Origin(number, label)
     findings = _worst_first(records.findings.get(label, ()))
     origin.findings, origin.findings_hidden = findings[:FINDINGS], max(len(findings) - FINDINGS, 0)
     grades = {finding.rule: finding.severity for finding in reversed(findings)}
     slugs = set(grades)
-    for record in (verdict for verdict in records.verdicts if verdict.origin == label):
+    for record in verdicts:
         behind = {grades[rule] for rule in record.rules if rule in grades}
         origin.verdicts.append(
             Verdict(record, _tone(behind, record.versions), tuple(r for r in record.rules if r in slugs))
@@ -449,24 +455,26 @@ def _lost(findings: Sequence[FindingRecord]) -> float | None:
     return total or None
 
 
-def _fill(origin: Origin, records: _Records, ids: Sequence[str]) -> None:
+def _fill(origin: Origin, records: _Records, stories: Sequence[StoryOutline]) -> None:
     """Add what is drawn."""
-    known = [records.connections[i] for i in dict.fromkeys(ids) if i in records.connections]
+    relayed = {i for story in stories if story.relayed for i in story.connections}
+    ids = dict.fromkeys(i for story in stories for i in story.connections)
+    known = [records.connections[i] for i in ids if i in records.connections]
     about = Counter(i for finding in origin.findings for i in finding.connections)
     known.sort(key=lambda record: (not about[record.id], record.at))
     origin.lanes_hidden = max(len(known) - LANES, 0)
     shown = sorted(known[:LANES], key=lambda record: record.at)
-    origin.lanes = [_lane(record, records) for record in shown]
+    origin.lanes = [_lane(record, records, relayed=record.id in relayed) for record in shown]
     by_id = {record.id: record for record in shown}
     origin.losses = [wait for finding in origin.findings for wait in _losses(finding, by_id)]
     exchanges = sorted(records.exchanges.get(origin.label, ()), key=lambda exchange: exchange.at)
     origin.exchanges, origin.exchanges_hidden = exchanges[:EXCHANGES], max(len(exchanges) - EXCHANGES, 0)
     host = origin.label.rpartition(":")[0].lower()
     origin.offers = [*records.offers.get(host, ()), *records.offers.get(origin.label, ())][:EXCHANGES]
-    origin.network = _network(origin, known, records)
+    origin.network = _network(origin, known, relayed, records)
 
 
-def _lane(record: QuicRecord | TcpRecord, records: _Records) -> Lane:
+def _lane(record: QuicRecord | TcpRecord, records: _Records, *, relayed: bool) -> Lane:
     tunnels = records.tunnels.get(record.id, [])
     failed = record.outcome in FAILED
     moments = sorted(records.moments.get(record.id, ()), key=lambda moment: moment.time_ns)
@@ -484,7 +492,8 @@ def _lane(record: QuicRecord | TcpRecord, records: _Records) -> Lane:
         ready=record.ready_at,
         end=record.ended_at,
         tunnel=None if not tunnels else "; ".join(_tunnel_text(tunnel) for tunnel in tunnels[:3]),
-        note=_timer(record) if isinstance(record, QuicRecord) and failed else None,
+        relayed=relayed,
+        note=_timer(record) if isinstance(record, QuicRecord) and failed else _carried(record, records),
         markers=tuple(Marker(m.at, _kind(m, record), m.text, m.frame) for m in moments),
     )
 
@@ -530,6 +539,15 @@ def _timer(record: QuicRecord) -> str | None:
     return None if timer is None else f"{client.name}: {timer.seconds:g} s until it gives up QUIC"
 
 
+def _carried(record: QuicRecord | TcpRecord, records: _Records) -> str | None:
+    """That a connection carried a race's first request, as far as that is known."""
+    race = records.races.get(record.id)
+    if race is None or race.carried is None or race.carried_known_from is None:
+        return None
+    kind = "quic" if isinstance(record, QuicRecord) else "tcp"
+    return f"carried the first request (known from: {race.carried_known_from})" if race.carried == kind else None
+
+
 def _losses(finding: FindingRecord, shown: Mapping[str, QuicRecord | TcpRecord]) -> list[Wait]:
     """Where a finding's cost lies on the axis; nothing where its connections do not add up to it."""
     about = [shown[i] for i in finding.connections if i in shown]
@@ -546,28 +564,38 @@ def _losses(finding: FindingRecord, shown: Mapping[str, QuicRecord | TcpRecord])
     return [Wait(begin, end, "lost waiting for QUIC")]
 
 
-def _network(origin: Origin, connections: Sequence[QuicRecord | TcpRecord], records: _Records) -> Network | None:
+def _network(
+    origin: Origin, connections: Sequence[QuicRecord | TcpRecord], relayed: Container[str], records: _Records
+) -> Network | None:
     """The way from the client to the server, as far as the packets show it."""
     if not connections:
         return None
     carriers = [record for record in connections if record.id in records.tunnels]
-    direct = [record for record in connections if record.id not in records.tunnels]
-    who = dict.fromkeys(verdict.record.client for verdict in origin.verdicts)
-    client = Hop("client", tuple(who)[:3] or (_host(connections[0].client),))
-    server = Hop("server", (origin.label, *_others(origin.label, (_host(record.server) for record in direct))))
+    onward = [record for record in connections if record.id in relayed and record.id not in records.tunnels]
+    direct = [record for record in connections if record.id not in records.tunnels and record.id not in relayed]
+    who = tuple(dict.fromkeys(verdict.record.client for verdict in origin.verdicts))[:3]
+    client = Hop("client", who or (_host(connections[0].client),))
+    server = Hop("server", (origin.label, *_others(origin.label, (_host(r.server) for r in (*direct, *onward)))))
+    past = _ways(direct, records)
     if not carriers:
-        senders = [icmp.sender for record in direct for icmp in records.icmp.get(record.id, ())]
-        ways = tuple(_way(direct, kind, senders) for kind in (QuicRecord, TcpRecord) if _of(direct, kind))
-        return Network((client, server), (ways,))
+        return Network((client, server), (past or _ways(onward, records),), ())
     proxy = Hop("proxy", tuple(dict.fromkeys(record.server for record in carriers))[:3])
     asked = [tunnel for record in carriers for tunnel in records.tunnels[record.id]]
     to_proxy = tuple(
-        Way(tunnel.method, None if tunnel.status is None else 200 <= tunnel.status < 300, _tunnel_text(tunnel))
+        Way(tunnel.method, None if tunnel.status is None else 200 <= tunnel.status < 300, _answer(tunnel))
         for tunnel in asked[:3]
     )
-    opened = any(way.works for way in to_proxy)
-    beyond = Way("TCP", opened or None, "what the proxy does beyond it is not seen here, but by its answers")
-    return Network((client, proxy, server), (to_proxy, (beyond,)))
+    beyond = _ways(onward, records) or (Way("TCP", None, "not seen from here"),)
+    return Network((client, proxy, server), (to_proxy, beyond), past)
+
+
+def _ways(connections: Sequence[QuicRecord | TcpRecord], records: _Records) -> tuple[Way, ...]:
+    senders = [icmp.sender for record in connections for icmp in records.icmp.get(record.id, ())]
+    return tuple(_way(connections, kind, senders) for kind in (QuicRecord, TcpRecord) if _of(connections, kind))
+
+
+def _answer(tunnel: TunnelRecord) -> str:
+    return "no answer seen" if tunnel.status is None else f"answered {tunnel.status}"
 
 
 def _of(

@@ -28,6 +28,7 @@ class Happening:
         quiet: How long nothing happened before it; None where that is not worth a word.
         quiet_lost: Whether that quiet lies in a span that was lost.
         lost_begins: What is lost from here on; None elsewhere.
+        note: The timer that ended the attempt here.
     """
 
     at: float
@@ -38,6 +39,7 @@ class Happening:
     quiet: str | None
     quiet_lost: bool
     lost_begins: str | None
+    note: str | None
 
 
 def make_timeline(origin: Origin) -> list[Happening]:
@@ -64,6 +66,7 @@ def make_timeline(origin: Origin) -> list[Happening]:
                 quiet=seconds(at - before) if at - before >= QUIET else None,
                 quiet_lost=any(wait.begin <= before and at <= wait.end for wait in origin.losses),
                 lost_begins=text,
+                note=lane.note if marker.kind == "bad" and at == lane.end else None,
             )
         )
         before = at

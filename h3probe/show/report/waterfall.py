@@ -1,7 +1,7 @@
 """Where things stand in a waterfall: one time axis for all connections of an origin, long idle gaps cut out of it.
 
-Pure geometry, in the units of the drawing (pixels at its natural size). A cut is never silent: it has a place of its own
-on the axis, wider for a longer gap, and its duration is written there.
+Pure geometry, in the units of the drawing (pixels at its natural size). A cut is never silent: it has a place of its
+own on the axis, wider for a longer gap, and its duration is written there.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ DETAIL = 150
 """To scale, a gap this many times as long as the shortest one makes the shortest one vanish."""
 SHORTEST = 0.000_5
 """Seconds: what is closer together need not be told apart by its place."""
+IDLE = 0.3
+"""Seconds: a shorter gap is no idling, and the lengths of a race's bars should stay comparable."""
 CUT_LEAST, CUT_MOST = 34.0, 74.0
 POINT = 18.0
 """Room of a stretch in which only one thing happens."""
@@ -155,7 +157,7 @@ def _cuts(ordered: Sequence[float]) -> list[tuple[float, float]]:
     rest = sum(lengths)
     chosen = 0
     for length in lengths[:MOST_CUTS]:
-        if length < TELLING * rest or length < DETAIL * shortest:
+        if length < max(IDLE, TELLING * rest, DETAIL * shortest):
             break
         rest -= length
         chosen += 1
