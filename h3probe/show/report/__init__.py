@@ -50,23 +50,21 @@ def render(explanation: Explanation, frames: Mapping[int, Frame], *, title: str)
     report = make_report(explanation)
     reader = PacketReader(frames, explanation.all_records)
     style, script = _source("report.css"), _source("report.js")
-    return (
-        _environment()
-        .get_template("report.html")
-        .render(
-            title=title,
-            version=__version__,
-            report=report,
-            charts={origin.number: make_chart(origin) for origin in report.origins},
-            timelines={origin.number: make_timeline(origin) for origin in report.origins},
-            packets=[reader.read(frames[number]) for number in report.packets if number in frames],
-            says=report.packets,
-            style=style,
-            script=script,
-            policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-            "base-uri 'none'; form-action 'none'",
-        )
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
+    page = _environment().get_template("report.html")
+    return page.render(
+        title=title,
+        version=__version__,
+        policy=policy,
+        style=style,
+        script=script,
+        report=report,
+        charts={origin.number: make_chart(origin) for origin in report.origins},
+        timelines={origin.number: make_timeline(origin) for origin in report.origins},
+        packets=[reader.read(frames[number]) for number in report.packets if number in frames],
+    ).lstrip()
 
 
 def _fit(value: Any) -> Any:  # noqa: ANN401 - whatever an expression in the template gives

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from h3probe.show.report.waterfall import Axis, Label, make_axis, place_labels
+from h3probe.show.report.waterfall import LABEL_CELL, Axis, Label, make_axis, place_labels
 from h3probe.text import clean, seconds
 
 if TYPE_CHECKING:
@@ -23,8 +23,10 @@ LANE = 62.0
 REQUEST = 24.0
 REQUESTS = 12
 """Requests that are drawn; the table has the others."""
-FOOT = 46.0
+FOOT, FOOT_WITH_CUTS = 28.0, 46.0
 LONGEST_LABEL = 46
+NAME = 16
+"""Letters of a request that fit before the axis."""
 IMPORTANCE = ("bad", "ready", "icmp", "start", "end", "again", "step")
 
 
@@ -67,14 +69,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request's bar."""
+    """A request's bar; its label is beside it, or inside where there is no room."""
 
     y: float
     x: float
     width: float
     number: int
+    name: str
     exchange: ExchangeRecord
     label: Label
+    inside: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class Chart:
     requests: tuple[Request, ...]
     shades: tuple[Shade, ...]
     top: float
+    bottom: float
     height: float
     width: float = WIDTH
     left: float = LEFT
@@ -104,11 +109,6 @@ class Chart:
     def kinds(self) -> set[str]:
         """Which kinds of markers are in it."""
         return {point.marker.kind for row in self.rows for point in row.points}
-
-    @property
-    def bottom(self) -> float:
-        """Where the axis line is."""
-        return self.height - FOOT
 
 
 def make_chart(origin: Origin) -> Chart | None:
@@ -122,7 +122,8 @@ def make_chart(origin: Origin) -> Chart | None:
     y = top + REQUEST * len(requests) + (10 if requests else 0)
     rows = tuple(_row(axis, lane, y + LANE * index, origin.end) for index, lane in enumerate(origin.lanes))
     shades = tuple(_shade(axis, loss) for loss in origin.losses)
-    return Chart(axis, rows, requests, shades, top, y + LANE * len(rows) + FOOT)
+    bottom = y + LANE * len(rows)
+    return Chart(axis, rows, requests, shades, top, bottom, bottom + (FOOT_WITH_CUTS if axis.cuts else FOOT))
 
 
 def _times(origin: Origin, exchanges: Sequence[ExchangeRecord]) -> list[float]:
@@ -159,12 +160,24 @@ def _bar(axis: Axis, begin: float, end: float, kind: str, *, open_end: bool) -> 
 
 def _request(axis: Axis, exchange: ExchangeRecord, index: int, top: float) -> Request:
     x = axis.x(exchange.at)
-    width = max(axis.x(exchange.at + exchange.took) - x if exchange.took is not None else 0.0, 3.0)
-    text = clean(request_text(exchange), 2 * LONGEST_LABEL)
-    label = next(iter(place_labels([(x + width + 9, text), (x + 4, text), (RIGHT - 4, text)], LEFT, RIGHT)), None)
-    return Request(
-        top + REQUEST * index, x, round(width, 1), index + 1, exchange, label or Label(x, text[:20], "start")
-    )
+    width = max(round(axis.x(exchange.at + (exchange.took or 0.0)) - x, 1), 3.0)
+    text = clean(request_text(exchange), LONGEST_LABEL)
+    room = len(text) * LABEL_CELL + 8
+    # Beside the bar, on whichever side there is room; where it fills the row, in it.
+    if x + width + room <= RIGHT:
+        label, inside = Label(x + width + 8, text, "start"), False
+    elif x - room >= LEFT:
+        label, inside = Label(x - 8, text, "end"), False
+    else:
+        label, inside = Label(x + 6, text, "start"), True
+    name = " ".join(part for part in (exchange.method, _path(exchange.url)) if part)
+    return Request(top + REQUEST * index, x, width, index + 1, clean(name, NAME), exchange, label, inside)
+
+
+def _path(url: str | None) -> str | None:
+    """What stands behind the host in a URL."""
+    _, scheme, rest = (url or "").partition("://")
+    return "/" + rest.partition("/")[2] if scheme else url
 
 
 def request_text(exchange: ExchangeRecord) -> str:

@@ -40,7 +40,7 @@ ORIGINS_AT_ONCE = 6
 ORIGINS_LISTED = 500
 LANES = 24
 """Connections of one origin that are drawn, those that a finding is about first."""
-MARKERS = 40
+MARKERS = 24
 """Things that happened on one connection."""
 FINDINGS = 30
 EXCHANGES = 100
@@ -545,7 +545,7 @@ def _carried(record: QuicRecord | TcpRecord, records: _Records) -> str | None:
     if race is None or race.carried is None or race.carried_known_from is None:
         return None
     kind = "quic" if isinstance(record, QuicRecord) else "tcp"
-    return f"carried the first request (known from: {race.carried_known_from})" if race.carried == kind else None
+    return f"carried the first request ({race.carried_known_from})" if race.carried == kind else None
 
 
 def _losses(finding: FindingRecord, shown: Mapping[str, QuicRecord | TcpRecord]) -> list[Wait]:

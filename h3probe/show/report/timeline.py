@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 QUIET = 0.5
 """Seconds without a packet that are worth a row of their own."""
+ROWS = 120
+"""Rows of one origin; the chart beside it has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ def make_timeline(origin: Origin) -> list[Happening]:
     """The rows of an origin, in order of time."""
     happened = [(marker.at, lane, marker) for lane in origin.lanes for marker in lane.markers]
     happened.sort(key=lambda each: each[0])
+    del happened[ROWS:]
     rows: list[Happening] = []
     before = happened[0][0] if happened else 0.0
     announced: set[int] = set()
