@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from h3probe.cli import main
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = str(ROOT / "captures/jdk26-udp-dropped-client-any.pcap")
@@ -61,7 +63,12 @@ def test_standard_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_browser_is_asked_to_show_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--open` hands the file's address to the browser."""
     opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+
+    def pretend(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", pretend)
     target = tmp_path / "r.html"
     assert main(["report", CAPTURE, "-o", str(target), "--open"]) == 0
     assert opened == [target.as_uri()]

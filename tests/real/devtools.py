@@ -43,7 +43,7 @@ class Chromium:
             commands, messages = (_moved(descriptor) for descriptor in (commands, messages))
             stack.callback(os.close, self._to)
             stack.callback(os.close, self._from)
-            # The shell (not dash, which knows no descriptor above 9) puts both where Chromium looks for them, and becomes it.
+            # The shell (dash knows no descriptor above 9) puts both where Chromium looks for them, and becomes it.
             places = f'exec {COMMANDS}<&{commands} {MESSAGES}>&{messages} && exec "$@"'
             process = subprocess.Popen(
                 ["bash", "-c", places, "bash", *self._argv],

@@ -1,4 +1,4 @@
-"""The report in a real browser: it loads nothing, complains about nothing, and shows a packet where one is asked for."""
+"""The report in a real browser: it loads nothing, complains about nothing, and shows the packets that are asked for."""
 
 import json
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def requested(browser: Chromium) -> set[str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [SCREEN, PHONE], ids=["screen", "phone"])
 def test_it_fits_and_loads_nothing(browser: Chromium, size: tuple[int, int], scheme: str) -> None:
-    """The file alone is read, nobody complains, nothing sticks out to the right, and the colours are those asked for."""
+    """The file alone is read, nobody complains, nothing sticks out to the right, the colours are those asked for."""
     show(browser, "stale", size, scheme)
     assert complaints(browser) == []
     assert requested(browser) == {"file:///lab/stale.html"}
@@ -69,7 +69,7 @@ def test_it_fits_and_loads_nothing(browser: Chromium, size: tuple[int, int], sch
 
 
 def test_a_click_shows_the_packet(browser: Chromium) -> None:
-    """On the mark in the chart, as on the link beside the evidence: the fields are there, and Escape takes them away."""
+    """On the mark in the chart, and on the link beside the evidence: the fields are there, Escape takes them away."""
     show(browser, "stale")
     for selector in ('.waterfall a[href="#p24"]', '.evidence a[href="#p24"]'):
         browser.click(selector)
@@ -122,8 +122,8 @@ def test_a_script_that_got_in_would_not_run(browser: Chromium) -> None:
     """The page's own policy stops what escaping would have missed, and what would be loaded."""
     show(browser, "stale")
     browser.evaluate(
-        "(() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
-        " document.body.append(s); const i = new Image(); i.src = 'http://192.0.2.1/x.png'; document.body.append(i) })()"
+        "(() => { const script = document.createElement('script'); script.textContent = 'window.hacked = 1';"
+        " const image = new Image(); image.src = 'http://192.0.2.1/x.png'; document.body.append(script, image) })()"
     )
     assert browser.evaluate("window.hacked") is None
     assert "Content Security Policy" in " ".join(complaints(browser))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from h3probe.errors import DecodeError
 from h3probe.show.report.tree import Field, listed
 from h3probe.wire import tls, tls_names
+from h3probe.wire.cipher_suites import TLS13_SUITES
 from h3probe.wire.quic import transport_parameters
 from h3probe.wire.quic.errors import error_name
 from h3probe.wire.quic.frames import Ack, ConnectionClose, Crypto, Other, Padding, Ping, parse_frames
@@ -25,6 +26,7 @@ COALESCED = 12
 RECORDS = {20: "ChangeCipherSpec", 21: "Alert", 22: "Handshake", 23: "Application data", 24: "Heartbeat"}
 KINDS = {"initial": "Initial", "zero-rtt": "0-RTT", "handshake": "Handshake", "retry": "Retry",
          "version-negotiation": "Version Negotiation", "unknown": "long header, version not known"}  # fmt: skip
+VERSIONS = {0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3"}
 SECRET_PARAMETERS = frozenset({0x02})
 """stateless_reset_token (RFC 9000, 18.2)."""
 
@@ -173,8 +175,8 @@ def _client_hello(hello: tls.ClientHello) -> Field:
         "ClientHello",
         ("SNI", hello.sni if hello.sni is not None else "none"),
         ("ALPN", listed(hello.alpn) or "none"),
-        ("Versions", listed(map(_hex, hello.supported_versions or (hello.legacy_version,)))),
-        ("Cipher suites", listed(map(_hex, hello.cipher_suites))),
+        ("Versions", listed(map(_version, hello.supported_versions or (hello.legacy_version,)))),
+        ("Cipher suites", listed(map(_suite, hello.cipher_suites))),
         ("Groups", listed(map(_hex, hello.groups))),
         ("Key shares", listed(map(_hex, hello.key_share_groups))),
         ("Signature algorithms", listed(map(_hex, hello.signature_algorithms))),
@@ -190,8 +192,8 @@ def _client_hello(hello: tls.ClientHello) -> Field:
 def _server_hello(hello: tls.ServerHello) -> Field:
     return Field.of(
         "HelloRetryRequest" if hello.is_retry else "ServerHello",
-        ("Version", _hex(hello.version)),
-        ("Cipher suite", _hex(hello.cipher_suite)),
+        ("Version", _version(hello.version)),
+        ("Cipher suite", _suite(hello.cipher_suite)),
         ("ALPN", hello.alpn),
         ("Key share", None if hello.key_share_group is None else _hex(hello.key_share_group)),
         ("Extensions", listed(number for number, _ in hello.extensions)),
@@ -215,6 +217,15 @@ def _parameters(data: bytes | None) -> list[Field]:
 
 def _value(value: int | bytes) -> str:
     return str(value) if isinstance(value, int) else value[:64].hex() or "empty"
+
+
+def _version(value: int) -> str:
+    return VERSIONS.get(value) or _hex(value)
+
+
+def _suite(value: int) -> str:
+    known = TLS13_SUITES.get(value)
+    return _hex(value) if known is None else f"TLS_{known.name}"
 
 
 def _hex(value: int) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from h3probe.events import Frame
 from h3probe.records import (
     AltSvcRecord,
     AnyRecord,
@@ -25,6 +25,9 @@ from h3probe.records import (
 )
 from h3probe.run.explaining import Asked, Explained, explained, frames
 from h3probe.show.report import render, wanted_packets
+
+if TYPE_CHECKING:
+    from h3probe.events import Frame
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 TIME = "2026-03-01T12:00:00.000000000Z"
@@ -53,7 +56,8 @@ def quic(number: int = 1, at: float = 0.0, **changes: object) -> QuicRecord:
     """A QUIC attempt that nobody answered, and that the client gave up after 30 s."""
     record = QuicRecord(
         f"quic-{number}", at, TIME, "10.0.0.1:40000", "10.0.0.2:443", "v1", "0a0b", "0c", None, "example.org", ["h3"],
-        None, "ISIIIIIC", "unanswered", Close(12, "APPLICATION_ERROR", "No response from peer for 30 seconds", "client"),
+        None, "ISIIIIIC", "unanswered",
+        Close(12, "APPLICATION_ERROR", "No response from peer for 30 seconds", "client"),
         5, 1, None, at + 30.0, None, "JDK 26 HttpClient",
     )  # fmt: skip
     return replace(record, **changes)  # type: ignore[arg-type]
@@ -116,8 +120,8 @@ def hostile() -> Explained:
         TunnelRecord("tunnel-1", 0.0, TIME, "10.0.0.1:1", HOSTILE, HOSTILE, "CONNECT", 200, HOSTILE, [HOSTILE], 1,
                      None, None, "tcp-1", process),
         AltSvcRecord("alt-svc-1", 0.0, TIME, origin, HOSTILE, [], HOSTILE),
-        ExchangeRecord("exchange-1", 0.1, TIME, origin, HOSTILE, f"https://x/{HOSTILE}", None, "HTTP/2", "proxy", "tcp-1",
-                       1.0, HOSTILE),
+        ExchangeRecord("exchange-1", 0.1, TIME, origin, HOSTILE, f"https://x/{HOSTILE}", None, "HTTP/2", "proxy",
+                       "tcp-1", 1.0, HOSTILE),
         finding(origin=origin, rule=HOSTILE, summary=HOSTILE, advice=HOSTILE, evidence=[Evidence(1, 0.0, HOSTILE)]),
         finding(2, origin=None, summary=HOSTILE),
         verdict(origin=origin, client=HOSTILE, sentence=HOSTILE, rules=[HOSTILE]),

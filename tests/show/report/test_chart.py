@@ -22,13 +22,23 @@ def chart_of(told: Explained) -> Chart:
     return chart
 
 
-def exchange(number: int, at: float, took: float | None, **changes: str | int | None) -> ExchangeRecord:
-    """A request that was answered."""
-    fields = {"status": 200, "version": "HTTP/2", "url": "https://example.org:443/x", "error": None, **changes}
+def exchange(number: int, at: float, took: float | None, error: str | None = None) -> ExchangeRecord:
+    """A request that was answered, if there was no error."""
+    url, status = "https://example.org:443/x", 200 if error is None else None
     return ExchangeRecord(
-        f"exchange-{number}", at, TIME, "example.org:443", "GET", fields["url"], fields["status"], fields["version"],
-        "client-log", "tcp-1", took, fields["error"],
-    )  # type: ignore[arg-type]  # fmt: skip
+        f"exchange-{number}",
+        at,
+        TIME,
+        "example.org:443",
+        "GET",
+        url,
+        status,
+        "HTTP/2",
+        "client-log",
+        "tcp-1",
+        took,
+        error,
+    )
 
 
 def test_quic_and_tcp_stand_on_one_axis() -> None:
@@ -57,7 +67,7 @@ def test_a_connection_that_lives_goes_on_beyond_the_end() -> None:
 
 def test_requests_stand_above_the_connections() -> None:
     """Each request that is known has a bar from its beginning to its end, and its version and duration beside it."""
-    records = [exchange(1, 0.1, 0.2), exchange(2, 1.0, 30.0), exchange(3, 2.0, None, status=None, error="timeout")]
+    records = [exchange(1, 0.1, 0.2), exchange(2, 1.0, 30.0), exchange(3, 2.0, None, "timeout")]
     chart = chart_of(explanation(tcp(), verdict(), *records))
     assert [request.label.text for request in chart.requests] == [
         "HTTP/2 200, 200 ms",

@@ -52,8 +52,8 @@ def test_the_timer_of_a_known_client_has_its_name() -> None:
 
 def test_what_carried_the_first_request_is_said_where_it_is_known() -> None:
     """On the connection that a race record names, and with where that is known from."""
-    race = RaceRecord("race-1", 0.0, TIME, "example.org:443", "10.0.0.1", "quic-1", "tcp-1", 0.02, None, 0.1, "tcp", None,
-                      "tcp", "inferred")  # fmt: skip
+    race = RaceRecord("race-1", 0.0, TIME, "example.org:443", "10.0.0.1", "quic-1", "tcp-1", 0.02, None, 0.1, "tcp",
+                      None, "tcp", "inferred")  # fmt: skip
     lanes = origin_of(quic(client_guess=None), tcp(), race, verdict()).lanes
     assert [lane.note for lane in lanes] == [None, "carried the first request (inferred)"]
 
@@ -124,8 +124,8 @@ def test_the_way_names_who_refused() -> None:
 
 def test_the_way_through_a_proxy_has_three_stops() -> None:
     """What the client asked, what the proxy did, and what went past it stand apart."""
-    asked = TunnelRecord("tunnel-1", 0.0, TIME, "10.0.0.1:50000", "10.0.0.5:3128", "example.org:443", "CONNECT", 407, None,
-                         None, 0, None, None, "tcp-1", None)  # fmt: skip
+    asked = TunnelRecord("tunnel-1", 0.0, TIME, "10.0.0.1:50000", "10.0.0.5:3128", "example.org:443", "CONNECT", 407,
+                         None, None, 0, None, None, "tcp-1", None)  # fmt: skip
     onward = tcp(2, client="10.0.0.5:1234")
     network = origin_of(quic(), tcp(server="10.0.0.5:3128"), onward, asked, verdict(), relayed=("tcp-2",)).network
     assert network is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -10,11 +11,13 @@ from hypothesis import strategies as st
 
 from h3probe.records import QuicRecord
 from h3probe.show.report.packet_fields import PacketReader
-from h3probe.show.report.tree import Field
 from tests.wire.packets import ethernet, frame, ipv4, ipv6, tcp, udp
 from tests.wire.quic_builder import DCID, crypto, initial
 
 from .samples import STALE, recorded
+
+if TYPE_CHECKING:
+    from h3probe.show.report.tree import Field
 
 
 def read(data: bytes, **more: int) -> dict[str, str]:

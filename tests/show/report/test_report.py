@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
@@ -32,18 +33,22 @@ class Page(HTMLParser):
         assert self._open == [], "elements that are never closed"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element begins; no attribute is there twice."""
         self.elements.append((tag, dict(attrs)))
         assert len({name for name, _ in attrs}) == len(attrs), (tag, attrs)
         if tag not in VOID:
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element of SVG that holds nothing."""
         self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
+        """The element that began last ends."""
         assert self._open.pop() == tag, tag
 
     def handle_data(self, data: str) -> None:
+        """What is there to be read."""
         if not self._open or self._open[-1] not in {"script", "style"}:
             self.text.append(data)
 
@@ -128,13 +133,13 @@ def test_the_evidence_leads_to_decoded_packets() -> None:
 
 
 def test_it_is_laid_out_for_those_who_do_not_see_it() -> None:
-    """A language, a title, landmarks, headings without a step left out, names for what can be focused or is a picture."""
+    """A language, a title, landmarks, headings without a step left out, names for what is focused or is a picture."""
     made = Page(page(STALE))
     assert made.all("html")[0]["lang"] == "en"
     assert {"header", "main", "footer", "title"} <= {tag for tag, _ in made.elements}
     levels = [int(tag[1]) for tag, _ in made.elements if re.fullmatch("h[1-6]", tag)]
     assert levels.count(1) == 1
-    assert all(deeper - level <= 1 for level, deeper in zip(levels, levels[1:], strict=False))
+    assert all(deeper - level <= 1 for level, deeper in pairwise(levels))
     for tag, attributes in made.elements:
         if attributes.get("role") in {"img", "region", "group"}:
             assert attributes.get("aria-label") or attributes.get("aria-labelledby"), tag

@@ -30,9 +30,9 @@ def test_an_initial_is_opened() -> None:
     assert fields["QUIC Initial/Packet number"] == "7"
     assert fields["QUIC Initial/Token"] == "6 bytes"
     assert fields["QUIC Initial/ClientHello/SNI"] == "example.org"
-    assert fields["QUIC Initial/ClientHello/Versions"] == "0x0304, 0x1a1a (GREASE)"
+    assert fields["QUIC Initial/ClientHello/Versions"] == "TLS 1.3, 0x1a1a (GREASE)"
     assert fields["QUIC Initial/ClientHello/Session ID"] == "2 bytes"
-    assert "secret".encode().hex() not in repr(fields)
+    assert b"secret".hex() not in repr(fields)
 
 
 def test_a_hello_in_pieces_is_put_together() -> None:
@@ -64,7 +64,7 @@ def test_tls_records_are_taken_apart() -> None:
     fields = tls(record(22, message(1, client_hello([server_name(b"example.org"), alpn(b"h2", b"http/1.1")]))))
     assert fields["TLS Handshake/ClientHello/ALPN"] == "h2, http/1.1"
     fields = tls(record(22, message(2, server_hello([supported_versions(0x0304)]))) + record(23, bytes(20)))
-    assert fields["TLS Handshake/ServerHello/Cipher suite"] == "0x1301"
+    assert fields["TLS Handshake/ServerHello/Cipher suite"] == "TLS_AES_128_GCM_SHA256"
     assert fields["TLS Application data/Contents"] == "encrypted"
     assert tls(record(21, b"\x02\x30"))["TLS Alert/Alert"] == "48 unknown_ca, fatal"
     assert tls(record(21, bytes(19)))["TLS Alert/Contents"] == "encrypted"
