@@ -6,8 +6,16 @@ from pathlib import Path
 
 import click
 
+EPILOG = """\b
+Examples:
+  h3probe report capture.pcapng -o report.html --open
+  h3probe report capture.pcapng --client-log java.log
+"""
+TITLE = 3
+"""Files that the title names."""
 
-@click.command()
+
+@click.command(epilog=EPILOG)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "-o", "--output", "path", metavar="FILE", default="report.html", show_default=True, help="Where to write."
@@ -55,7 +63,8 @@ def report(  # noqa: PLR0913 - one parameter per option
     filters = Filters(origins=frozenset(map(parse_origin, origins)) or None, ports=frozenset(ports) or None)
     asked = Asked(files, filters, key_log=keylog, client_logs=logs)
     found = explained(asked)
-    title = ", ".join(Path(name).name for name in files)
+    names = [Path(name).name for name in files]
+    title = ", ".join(names[:TITLE]) + (f" and {len(names) - TITLE} more" if len(names) > TITLE else "")
     page = render(found, frames(asked, wanted_packets(found)), title=title)
     write_whole(path, page.encode(), force=force)
     click.echo(f"{path} written")

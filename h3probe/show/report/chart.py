@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from h3probe.show.report.waterfall import LABEL_CELL, Axis, Label, make_axis, place_labels
+from h3probe.show.report.waterfall import Axis, Label, make_axis, place_labels, text_width
 from h3probe.text import clean, seconds
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _request(axis: Axis, exchange: ExchangeRecord, index: int, top: float) -> Re
     x = axis.x(exchange.at)
     width = max(round(axis.x(exchange.at + (exchange.took or 0.0)) - x, 1), 3.0)
     text = clean(request_text(exchange), LONGEST_LABEL)
-    room = len(text) * LABEL_CELL + 8
+    room = text_width(text) + 8
     # Beside the bar, on whichever side there is room; where it fills the row, in it.
     if x + width + room <= RIGHT:
         label, inside = Label(x + width + 8, text, "start"), False

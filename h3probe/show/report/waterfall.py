@@ -31,8 +31,9 @@ CUT_LEAST, CUT_MOST = 34.0, 74.0
 POINT = 18.0
 """Room of a stretch in which only one thing happens."""
 TICK_ROOM = 58.0
-LABEL_CELL = 6.3
-"""Width of a letter of a label, about."""
+LABEL_SIZE = 11.5
+"""Height of a label's letters; nobody knows here which font will draw them, so the widths are those of a wide one."""
+NARROW, WIDE = frozenset(" .,:;'|!()[]ijltfr"), frozenset("mwMW_@%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ def make_axis(times: Iterable[float], left: float, right: float) -> Axis:
         left: Where the axis begins in the drawing.
         right: Where it ends.
     """
-    ordered = sorted(set(times))
+    ordered = sorted({round(at, 9) for at in times})  # no capture tells more than nanoseconds
     cuts = _cuts(ordered)
     # What is to scale: runs of times between the cuts.
     runs: list[tuple[float, float]] = []
@@ -201,6 +202,19 @@ class Label:
     anchor: str
 
 
+def text_width(text: str) -> float:
+    """How wide a label is, about."""
+    return LABEL_SIZE * sum(map(_letter_width, text))
+
+
+def _letter_width(letter: str) -> float:
+    if letter in NARROW:
+        return 0.37
+    if letter in WIDE:
+        return 0.9
+    return 0.7 if letter.isupper() else 0.63 if letter.isascii() else 1.0
+
+
 def place_labels(wanted: Iterable[tuple[float, str]], left: float, right: float) -> list[Label]:
     """Place texts beside points of one line; what finds no room is left out.
 
@@ -212,7 +226,7 @@ def place_labels(wanted: Iterable[tuple[float, str]], left: float, right: float)
     taken: list[tuple[float, float]] = []
     placed: list[Label] = []
     for x, text in wanted:
-        width = len(text) * LABEL_CELL
+        width = text_width(text)
         for anchor, start in (("start", x - 5), ("end", x + 5 - width)):
             fits = start >= left - 5 and start + width <= right
             if fits and all(start + width + 8 <= a or start >= b + 8 for a, b in taken):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from h3probe.show.report.waterfall import LABEL_CELL, MOST_CUTS, make_axis, place_labels
+from h3probe.show.report.waterfall import MOST_CUTS, make_axis, place_labels, text_width
 
 times = st.lists(st.floats(0, 1e7, allow_nan=False), min_size=1, max_size=60)
 
@@ -20,7 +20,7 @@ def test_time_goes_to_the_right(at: list[float]) -> None:
     places = [axis.x(t) for t in sorted(at)]
     assert places == sorted(places)
     assert all(99.9 <= x <= 900.1 for x in places)
-    assert all(abs(a.right - b.left) < 1e-6 and a.end == b.begin for a, b in pairwise(axis.stretches))
+    assert all(a.right == pytest.approx(b.left) and a.end == b.begin for a, b in pairwise(axis.stretches))
     assert len(axis.cuts) <= MOST_CUTS
     assert all(cut.right - cut.left > 20 for cut in axis.cuts)
 
@@ -77,7 +77,7 @@ def test_labels_do_not_cover_each_other(wanted: list[tuple[float, str]]) -> None
     """The first one has its place, if it fits at all; each later one that would cover it is left out."""
     spans = []
     for label in place_labels(wanted, 0, 800):
-        width = len(label.text) * LABEL_CELL
+        width = text_width(label.text)
         spans.append((label.x, label.x + width) if label.anchor == "start" else (label.x - width, label.x))
     assert all(a[1] <= b[0] for a, b in pairwise(sorted(spans)))
 
