@@ -1,8 +1,8 @@
 """A packet's decoded fields, as h3probe's own decoders read them: a tree of names and values.
 
 Headers and handshakes, never payload: of what is encrypted only Initials are opened, whose keys are public, and of
-HTTP in the clear only the first line is shown, without user information and query. Secrets that stand in headers
-(session ids, tokens) are told by their length.
+HTTP in the clear only what names the parties and the outcome is shown. Secrets that stand in headers (session ids,
+tokens) are told by their length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from h3probe.records import QuicRecord
 from h3probe.show.report.secure_fields import quic_fields, tls_fields
 from h3probe.show.report.tree import Field, listed
 from h3probe.wire import dns, ip
-from h3probe.wire.http1 import looks_like_request, parse_request_head, parse_response_head
+from h3probe.wire.http1 import connect_target, looks_like_request, parse_request_head, parse_response_head
 from h3probe.wire.link import link_type_name, network_layer
 from h3probe.wire.packet import ACK, FIN, PSH, RST, SYN, IcmpError, PacketDecoder, TcpSegment, UdpDatagram
 from h3probe.wire.quic.packets import LongPacket, looks_like_quic, split_datagram
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from h3probe.events import Frame
     from h3probe.records import AnyRecord
+    from h3probe.wire.http1 import RequestHead
 
 DNS_PORTS = frozenset({53, 5353})
 TCP_FLAGS = ((SYN, "SYN"), (FIN, "FIN"), (RST, "RST"), (PSH, "PSH"), (ACK, "ACK"))
@@ -178,25 +179,25 @@ def _tcp(segment: TcpSegment) -> list[Field]:
 
 
 def _http1(payload: bytes) -> list[Field]:
-    """The first line of an HTTP/1 message, and of a request its Host."""
+    """What an HTTP/1 message in the clear says of the parties and the outcome."""
     try:
         if looks_like_request(payload):
             request = parse_request_head(payload)
-            if request is None:
-                return []
-            host = next((value for name, value in request.headers if name == "host"), None)
-            target = request.target.partition("?")
-            shown = f"{request.method} {target[0]}{'?…' if target[1] else ''} {request.version}"
-            return [Field.of("HTTP request", ("Request line", shown), ("Host", host))]
+            return [Field("HTTP", "the beginning of a request")] if request is None else [_request(request)]
         response = parse_response_head(payload)
     except DecodeError:
         return [Field("Data", "not shown")]
     if response is None:
-        return [Field("Data", "not shown")]
-    status = f"{response.version} {response.status} {response.reason}"
-    names = {"alt-svc", "proxy-authenticate", "via", "server"}
-    shown_headers = [(name, value) for name, value in response.headers if name in names]
-    return [Field.of("HTTP response", ("Status line", status), *shown_headers)]
+        return [Field("HTTP", "the beginning of a response")]
+    offers = [("Alt-Svc", value) for name, value in response.headers if name == "alt-svc"]
+    return [Field.of("HTTP response", ("Status", f"{response.status} {response.reason}"), *offers)]
+
+
+def _request(head: RequestHead) -> Field:
+    """A request, without the path: that is nobody's business but the two ends'."""
+    host = next((value for name, value in head.headers if name == "host"), None)
+    target = head.target if connect_target(head) is not None else None
+    return Field.of("HTTP request", ("Method", head.method), ("Target", target), ("Host", host))
 
 
 def _dns(payload: bytes) -> list[Field]:
