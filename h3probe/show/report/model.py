@@ -317,6 +317,10 @@ class Report:
     notes: list[str]
     packets: dict[int, PacketRef]
 
+    def is_brief(self, origin: Origin) -> bool:
+        """Whether an origin is folded: one of many, and nothing is wrong with it."""
+        return len(self.origins) > ORIGINS_AT_ONCE and origin.tone not in {"problem", "notice"}
+
 
 @dataclass(slots=True)
 class _Records:

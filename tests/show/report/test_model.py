@@ -70,6 +70,14 @@ def test_origins_with_problems_come_first() -> None:
     assert len(report.folded) == 30
 
 
+def test_many_origins_without_a_problem_are_folded() -> None:
+    """A few stand open; many are brief, since nothing is wrong with any of them."""
+    few, many = explanation(verdict(rules=[])), explanation(verdict(rules=[]))
+    many.all_records += [verdict(n, f"host{n}.example:443", rules=[]) for n in range(2, 12)]
+    assert [make_report(few).is_brief(origin) for origin in make_report(few).origins] == [False]
+    assert {make_report(many).is_brief(origin) for origin in make_report(many).origins} == {True}
+
+
 def test_an_origin_without_a_verdict_is_a_line() -> None:
     """Connections that deserve no verdict are no story of their own."""
     told = explanation(tcp(), verdict())

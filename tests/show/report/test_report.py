@@ -145,6 +145,12 @@ def test_it_is_laid_out_for_those_who_do_not_see_it() -> None:
             assert attributes.get("aria-label") or attributes.get("aria-labelledby"), tag
 
 
+def test_the_folders_of_whoever_made_it_stay_at_home() -> None:
+    """Of the capture there is the title, and not where it lay."""
+    assert str(CAPTURES) not in page(STALE)
+    assert str(CAPTURES) in repr(recorded(STALE)[0].all_records[0])
+
+
 def test_what_is_not_known_is_not_made_up() -> None:
     """An empty capture, and an origin without connections, make a page as well."""
     assert "Nothing to judge" in Page(render(explanation(), {}, title="empty.pcap")).words
