@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from h3probe import __version__
+from h3probe.show.report.assemble import make_report
 from h3probe.show.report.chart import make_chart, request_text
-from h3probe.show.report.model import make_report
 from h3probe.show.report.packet_fields import PacketReader
 from h3probe.show.report.timeline import make_timeline
 from h3probe.text import clean, count, seconds
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from h3probe.events import Frame
-    from h3probe.show.report.model import Explanation
+    from h3probe.show.report.gather import Explanation
 
 __all__ = ["render", "wanted_packets"]
 

@@ -23,6 +23,7 @@ LANE = 62.0
 REQUEST = 24.0
 REQUESTS = 12
 """Requests that are drawn; the table has the others."""
+SHADE_LABEL_SIZE = 15.0
 FOOT, FOOT_WITH_CUTS = 28.0, 46.0
 LONGEST_LABEL = 46
 NAME = 16
@@ -87,7 +88,6 @@ class Shade:
 
     x: float
     width: float
-    label: Label
     wait: Wait
 
 
@@ -99,6 +99,7 @@ class Chart:
     rows: tuple[Row, ...]
     requests: tuple[Request, ...]
     shades: tuple[Shade, ...]
+    shade_labels: tuple[Label, ...]
     top: float
     bottom: float
     height: float
@@ -122,8 +123,19 @@ def make_chart(origin: Origin) -> Chart | None:
     y = top + REQUEST * len(requests) + (10 if requests else 0)
     rows = tuple(_row(axis, lane, y + LANE * index, origin.end) for index, lane in enumerate(origin.lanes))
     shades = tuple(_shade(axis, loss) for loss in origin.losses)
+    said = [(shade.x + 5, f"{shade.wait.length} {shade.wait.text}") for shade in shades]
+    labels = tuple(place_labels(said, LEFT, RIGHT, SHADE_LABEL_SIZE))
     bottom = y + LANE * len(rows)
-    return Chart(axis, rows, requests, shades, top, bottom, bottom + (FOOT_WITH_CUTS if axis.cuts else FOOT))
+    return Chart(
+        axis,
+        rows,
+        requests,
+        shades,
+        labels,
+        top,
+        bottom,
+        bottom + (FOOT_WITH_CUTS if axis.cuts else FOOT),
+    )
 
 
 def _times(origin: Origin, exchanges: Sequence[ExchangeRecord]) -> list[float]:
@@ -189,6 +201,4 @@ def request_text(exchange: ExchangeRecord) -> str:
 
 def _shade(axis: Axis, wait: Wait) -> Shade:
     x = axis.x(wait.begin)
-    width = max(round(axis.x(wait.end) - x, 1), 3.0)
-    text = f"{wait.length} {wait.text}"
-    return Shade(x, width, place_labels([(x + 5, text), (x + width - 5, text), (RIGHT, text)], LEFT, RIGHT)[0], wait)
+    return Shade(x, max(round(axis.x(wait.end) - x, 1), 3.0), wait)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from h3probe.records import Transport
     from h3probe.show.report.model import Lane, Marker, Origin
 
-QUIET = 0.5
-"""Seconds without a packet that are worth a row of their own."""
+LATER = 0.5
+"""Seconds that are worth a row of their own."""
 ROWS = 120
 """Rows of one origin; the chart beside it has more."""
 
@@ -27,8 +27,8 @@ class Happening:
         lane: The connection.
         marker: What happened.
         lost: Whether it lies in a span that was lost.
-        quiet: How long nothing happened before it; None where that is not worth a word.
-        quiet_lost: Whether that quiet lies in a span that was lost.
+        later: How long after the row before it; None where that is not worth a word.
+        later_lost: Whether that time was lost.
         lost_begins: What is lost from here on; None elsewhere.
         note: The timer that ended the attempt here.
     """
@@ -38,16 +38,17 @@ class Happening:
     lane: Lane
     marker: Marker
     lost: bool
-    quiet: str | None
-    quiet_lost: bool
+    later: str | None
+    later_lost: bool
     lost_begins: str | None
     note: str | None
 
 
-def make_timeline(origin: Origin) -> list[Happening]:
-    """The rows of an origin, in order of time."""
+def make_timeline(origin: Origin) -> tuple[list[Happening], int]:
+    """The rows of an origin, in order of time, and how many there are beyond them."""
     happened = [(marker.at, lane, marker) for lane in origin.lanes for marker in lane.markers]
     happened.sort(key=lambda each: each[0])
+    hidden = max(len(happened) - ROWS, 0) + sum(lane.markers_hidden for lane in origin.lanes)
     del happened[ROWS:]
     rows: list[Happening] = []
     before = happened[0][0] if happened else 0.0
@@ -66,11 +67,11 @@ def make_timeline(origin: Origin) -> list[Happening]:
                 lane=lane,
                 marker=marker,
                 lost=bool(within),
-                quiet=seconds(at - before) if at - before >= QUIET else None,
-                quiet_lost=any(wait.begin <= before and at <= wait.end for wait in origin.losses),
+                later=seconds(at - before) if at - before >= LATER else None,
+                later_lost=any(wait.begin <= before and at <= wait.end for wait in origin.losses),
                 lost_begins=text,
                 note=lane.note if marker.kind == "bad" and at == lane.end else None,
             )
         )
         before = at
-    return rows
+    return rows, hidden

@@ -202,9 +202,9 @@ class Label:
     anchor: str
 
 
-def text_width(text: str) -> float:
+def text_width(text: str, size: float = LABEL_SIZE) -> float:
     """How wide a label is, about."""
-    return LABEL_SIZE * sum(map(_letter_width, text))
+    return size * sum(map(_letter_width, text))
 
 
 def _letter_width(letter: str) -> float:
@@ -215,18 +215,21 @@ def _letter_width(letter: str) -> float:
     return 0.7 if letter.isupper() else 0.63 if letter.isascii() else 1.0
 
 
-def place_labels(wanted: Iterable[tuple[float, str]], left: float, right: float) -> list[Label]:
+def place_labels(
+    wanted: Iterable[tuple[float, str]], left: float, right: float, size: float = LABEL_SIZE
+) -> list[Label]:
     """Place texts beside points of one line; what finds no room is left out.
 
     Args:
         wanted: A point and its text, the most important one first.
         left: Where the line begins.
         right: Where it ends.
+        size: Height of the letters.
     """
     taken: list[tuple[float, float]] = []
     placed: list[Label] = []
     for x, text in wanted:
-        width = text_width(text)
+        width = text_width(text, size)
         for anchor, start in (("start", x - 5), ("end", x + 5 - width)):
             fits = start >= left - 5 and start + width <= right
             if fits and all(start + width + 8 <= a or start >= b + 8 for a, b in taken):

@@ -25,9 +25,11 @@ from h3probe.records import (
 )
 from h3probe.run.explaining import Asked, Explained, explained, frames
 from h3probe.show.report import render, wanted_packets
+from h3probe.show.report.assemble import make_report
 
 if TYPE_CHECKING:
     from h3probe.events import Frame
+    from h3probe.show.report.model import Origin
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 TIME = "2026-03-01T12:00:00.000000000Z"
@@ -106,6 +108,12 @@ def explanation(*records: AnyRecord, moments: tuple[Moment, ...] = (), relayed: 
     if relayed:
         stories.append(StoryOutline("example.org:443", relayed=True, connections=relayed))
     return Explained(list(records), list(moments), [], stories)
+
+
+def origin_of(*records: object, **more: object) -> Origin:
+    """The only origin of an explanation."""
+    (origin,) = make_report(explanation(*records, **more)).origins  # type: ignore[arg-type]
+    return origin
 
 
 def hostile() -> Explained:

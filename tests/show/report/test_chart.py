@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.records import ExchangeRecord
+from h3probe.show.report.assemble import make_report
 from h3probe.show.report.chart import RIGHT, Chart, make_chart
-from h3probe.show.report.model import Origin, make_report
+from h3probe.show.report.model import Origin
 
 from .samples import STALE, TIME, explanation, finding, moment, quic, recorded, tcp, verdict
 
@@ -48,7 +49,7 @@ def test_quic_and_tcp_stand_on_one_axis() -> None:
     (shade,) = chart.shades
     assert shade.x == next(point.x for point in chart.rows[2].points)
     assert shade.x + shade.width == next(point.x for point in chart.rows[3].points)
-    assert shade.label.text == "30.0 s lost waiting for QUIC"
+    assert [label.text for label in chart.shade_labels] == ["30.0 s lost waiting for QUIC"]
 
 
 def test_bars_tell_what_came_of_a_connection() -> None:
@@ -103,6 +104,6 @@ def test_nothing_is_no_chart() -> None:
 def test_what_is_drawn_is_within_the_drawing() -> None:
     """A loss that ends where the axis does still has its label inside."""
     told = explanation(quic(), tcp(2, 30.0, ready_at=None, outcome=None), finding(), verdict())
-    (shade,) = chart_of(told).shades
-    assert shade.x + shade.width <= RIGHT
-    assert shade.label.x <= RIGHT
+    chart = chart_of(told)
+    assert chart.shades[0].x + chart.shades[0].width <= RIGHT
+    assert chart.shade_labels[0].x <= RIGHT
