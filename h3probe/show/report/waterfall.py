@@ -1,4 +1,4 @@
-"""Where things stand in a waterfall: one time axis for all connections of an origin, long idle gaps cut out of it.
+"""Where things stand in a waterfall: one time axis for all connections of an origin, long gaps cut out of it.
 
 Pure geometry, in the units of the drawing (pixels at its natural size). A cut is never silent: it has a place of its
 own on the axis, wider for a longer gap, and its duration is written there.
@@ -17,16 +17,16 @@ from h3probe.text import seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-MOST_CUTS = 9
-"""Gaps cut out of one axis at the most; each takes room."""
+MOST_CUTS = 10
+"""Gaps cut out of one axis at the most; each takes room, and two attempts of a client have five each."""
 TELLING = 0.2
 """A gap is worth a cut while it takes more than this of what is drawn to scale."""
 DETAIL = 150
 """To scale, a gap this many times as long as the shortest one makes the shortest one vanish."""
 SHORTEST = 0.000_5
 """Seconds: what is closer together need not be told apart by its place."""
-IDLE = 0.3
-"""Seconds: a shorter gap is no idling, and the lengths of a race's bars should stay comparable."""
+LEAST_CUT = 0.3
+"""Seconds: a shorter gap stays, since the lengths of a race's bars are to be compared."""
 CUT_LEAST, CUT_MOST = 34.0, 74.0
 POINT = 18.0
 """Room of a stretch in which only one thing happens."""
@@ -158,7 +158,7 @@ def _cuts(ordered: Sequence[float]) -> list[tuple[float, float]]:
     rest = sum(lengths)
     chosen = 0
     for length in lengths[:MOST_CUTS]:
-        if length < max(IDLE, TELLING * rest, DETAIL * shortest):
+        if length < max(LEAST_CUT, TELLING * rest, DETAIL * shortest):
             break
         rest -= length
         chosen += 1
