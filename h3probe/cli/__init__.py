@@ -32,9 +32,9 @@ EXIT_PIPE_CLOSED = 141  # 128 + SIGPIPE, as of a program that does not catch it
 COMMANDS = {
     "watch": ("h3probe.cli.watch:watch", "Watch live traffic and say what it shows."),
     "explain": ("h3probe.cli.explain:explain", "The same for capture files."),
+    "report": ("h3probe.cli.report:report", "The same as an HTML file to share."),
     "diff": ("h3probe.cli.diff:diff", "What differs between two captures, and why."),
     "export": ("h3probe.cli.export:export", "A capture as HAR or qlog."),
-    "report": ("h3probe.cli.report:report", "The same as an HTML file to share."),
     "demo": ("h3probe.cli.demo:demo", "See it work: no privileges, nothing to install."),
     "lab": ("h3probe.cli.lab:lab", "Test servers to try any client against."),
     "rule": ("h3probe.cli.rule:rule", "List the rules, or explain one."),

@@ -72,3 +72,11 @@ def test_a_browser_is_asked_to_show_it(tmp_path: Path, monkeypatch: pytest.Monke
     target = tmp_path / "r.html"
     assert main(["report", CAPTURE, "-o", str(target), "--open"]) == 0
     assert opened == [target.as_uri()]
+
+
+def test_it_can_be_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    """`-o -` writes the page and nothing else to standard output."""
+    assert main(["report", CAPTURE, "-o", "-"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</html>")

@@ -17,7 +17,7 @@ import jinja2
 
 from h3probe import __version__
 from h3probe.show.report.assemble import make_report
-from h3probe.show.report.chart import make_chart, request_text
+from h3probe.show.report.chart import make_chart
 from h3probe.show.report.packet_fields import PacketReader
 from h3probe.show.report.timeline import make_timeline
 from h3probe.text import clean, count, seconds
@@ -82,7 +82,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         loader=jinja2.FunctionLoader(_source),
     )
-    environment.filters |= {"seconds": seconds, "request": request_text, "counted": count}
+    environment.filters |= {"seconds": seconds, "counted": count}
     return environment
 
 

@@ -173,7 +173,7 @@ def _bar(axis: Axis, begin: float, end: float, kind: str, *, open_end: bool) -> 
 def _request(axis: Axis, exchange: ExchangeRecord, index: int, top: float) -> Request:
     x = axis.x(exchange.at)
     width = max(round(axis.x(exchange.at + (exchange.took or 0.0)) - x, 1), 3.0)
-    text = clean(request_text(exchange), LONGEST_LABEL)
+    text = clean(_request_text(exchange), LONGEST_LABEL)
     room = text_width(text) + 8
     # Beside the bar, on whichever side there is room; where it fills the row, in it.
     if x + width + room <= RIGHT:
@@ -192,7 +192,7 @@ def _path(url: str | None) -> str | None:
     return "/" + rest.partition("/")[2] if scheme else url
 
 
-def request_text(exchange: ExchangeRecord) -> str:
+def _request_text(exchange: ExchangeRecord) -> str:
     """`HTTP/2 200, 30.0 s`: what became of a request."""
     status = exchange.error or "no response" if exchange.status is None else str(exchange.status)
     took = "" if exchange.took is None else f", {seconds(exchange.took)}"

@@ -9,7 +9,7 @@ from h3probe.text import seconds
 
 if TYPE_CHECKING:
     from h3probe.records import Transport
-    from h3probe.show.report.model import Lane, Marker, Origin
+    from h3probe.show.report.model import Marker, Origin
 
 LATER = 0.5
 """Seconds that are worth a row of their own."""
@@ -24,7 +24,6 @@ class Happening:
     Attributes:
         at: Seconds since the first packet.
         transport: In which column it stands.
-        lane: The connection.
         marker: What happened.
         lost: Whether it lies in a span that was lost.
         later: How long after the row before it; None where that is not worth a word.
@@ -35,7 +34,6 @@ class Happening:
 
     at: float
     transport: Transport
-    lane: Lane
     marker: Marker
     lost: bool
     later: str | None
@@ -64,7 +62,6 @@ def make_timeline(origin: Origin) -> tuple[list[Happening], int]:
             Happening(
                 at=at,
                 transport=lane.transport,
-                lane=lane,
                 marker=marker,
                 lost=bool(within),
                 later=seconds(at - before) if at - before >= LATER else None,

@@ -76,11 +76,6 @@ class Axis:
     stretches: tuple[Stretch, ...]
 
     @property
-    def left(self) -> float:
-        """Its left end."""
-        return self.stretches[0].left
-
-    @property
     def right(self) -> float:
         """Its right end."""
         return self.stretches[-1].right
