@@ -27,7 +27,7 @@ Examples:
   sudo h3probe watch -i eth0 --for 60 --origin example.org
   sudo h3probe watch -w trace.pcapng -- curl --http3 https://example.org/
   sudo h3probe watch --client-log -- java -jar app.jar
-  sudo h3probe watch --keylog keys.log -w trace.pcapng -- curl https://example.org/
+  sudo h3probe watch --keylog k.log -w t.pcapng -- curl https://example.org/
   sudo h3probe watch --proxy 8899 -- java -jar app.jar
   sudo h3probe watch --client-log --expect h3 -- java -jar app.jar
   h3probe watch --relay 8443=example.org:443 -- ./client localhost:8443
