@@ -19,7 +19,7 @@ from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.told import add_told_facts
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.diagnose.words import past_proxy
-from h3probe.events import Dropped, Frame, Secrets, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
+from h3probe.events import Counted, Dropped, Frame, Secrets, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import (
@@ -154,6 +154,8 @@ class Engine:
                 if self._first is None:
                     self._first = Mark(event.number, event.time_ns)
                 self.tracker.feed(event)
+            case Counted():
+                self.tracker.count(event)
             case SocketOwner():
                 self.tracker.attribute(event)
             case Dropped():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.capture import compressed, magic, pcap, pcapng
 from h3probe.capture.reader import MAX_BLOCK, CaptureReader
-from h3probe.capture.window import Window, reading
+from h3probe.capture.window import Window, reading, reading_into
 from h3probe.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def read_capture(stream: BinaryIO, *, name: str = "the capture", limit: int = MA
     Raises:
         CaptureError: It is no capture; the message says what it is, where that can be told.
     """
-    window = Window(reading(stream))
+    window = Window(reading(stream), into=reading_into(stream))
     # Six bytes name every format; none is shorter, and more may be long in coming.
     window.need(6)
     kind = compressed.compression(window.data)

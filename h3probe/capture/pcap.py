@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from h3probe.capture.reader import CaptureEvent, CaptureReader
+from h3probe.capture.reader import CaptureEvent, CaptureReader, Plain
 from h3probe.errors import CaptureError
-from h3probe.events import Frame
+from h3probe.events import Block, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +57,7 @@ class PcapReader(CaptureReader):
             raise CaptureError(f"{name} is a pcap file cut off within its header: nothing in it can be read")
         window.at = 24 + more
         self._record = Struct(order + record)
+        self._order = order
         # libpcap before 2.4 wrote the two lengths in the other order, on some platforms even in 2.3.
         self._swapped = major == 2 and minor < 4
         self._longest = max(MAX_PACKET, min(snaplen, limit))
@@ -66,7 +68,7 @@ class PcapReader(CaptureReader):
     def _read(self) -> Iterator[CaptureEvent]:
         # The hot path: locals, and one call per record (the unpacking) besides making the Frame.
         window, unpack, header = self._window, self._record.unpack_from, self._record.size
-        unit, link_type, number = self._unit, self._link_type, 0
+        unit, link_type = self._unit, self._link_type
         while window.need(header):
             data, at = window.data, window.at
             seconds, fraction, captured, length = unpack(data, at)
@@ -76,7 +78,7 @@ class PcapReader(CaptureReader):
             if stop > len(data):
                 if captured > self._longest:
                     yield self._stop(
-                        f"{self.name} is damaged: packet {number + 1}, at byte {window.offset}, "
+                        f"{self.name} is damaged: packet {self._number + 1}, at byte {window.offset}, "
                         f"says that it has {captured} bytes"
                     )
                     return
@@ -90,12 +92,39 @@ class PcapReader(CaptureReader):
                 )
                 return
             window.at = stop
-            number += 1
+            self._number += 1
             yield Frame(
-                number,
+                self._number,
                 seconds * 1_000_000_000 + fraction * unit,
                 link_type,
                 data[at + header : stop],
                 length,
             )
         yield from self._finish("packet")
+
+    def plain(self, data: bytearray, at: int, end: int) -> Plain | None:
+        """Index ordinary packets, as `CaptureReader.plain` says."""
+        import numpy as np  # noqa: PLC0415 - only large captures need it
+
+        captured = Struct(self._order + "8xI").unpack_from
+        header, found, room = self._record.size, array("q"), end - self._record.size
+        note = found.append
+        while at <= room:
+            note(at)
+            at += header + captured(data, at)[0]
+        if at > end:
+            found.pop()
+        records = np.frombuffer(found, np.int64)
+        words = np.ndarray(
+            (len(data) - 15,), np.dtype([(name, self._order + "u4") for name in ("s", "f", "c", "l")]), data, 0, (1,)
+        )[records]
+        kept = words["c"].astype(np.int64)
+        lengths = words["l"].astype(np.int64)
+        odd = np.flatnonzero((kept == 0) | (kept > lengths) | (kept > self._longest))
+        good = int(odd[0]) if len(odd) else len(records)
+        if not good:
+            return None
+        first, self._number = self._number + 1, self._number + good
+        times = words["s"][:good].astype(np.int64) * 1_000_000_000 + words["f"][:good].astype(np.int64) * self._unit
+        block = Block(first, self._link_type, data, records[:good] + header, kept[:good], lengths[:good], times)
+        return Plain(block, int(records[good - 1]) + header + int(kept[good - 1]))

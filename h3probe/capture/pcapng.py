@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from h3probe.capture.reader import MAX_KEPT, CaptureEvent, CaptureReader
+from h3probe.capture.reader import MAX_KEPT, CaptureEvent, CaptureReader, Plain
 from h3probe.errors import CaptureError, DecodeError
-from h3probe.events import Dropped, Frame, Secrets, Unreadable
+from h3probe.events import Block, Dropped, Frame, Secrets, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -66,6 +67,7 @@ class _Order:
     """The structures of one byte order."""
 
     def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
         self.word = Struct(prefix + "I").unpack_from
         self.head = Struct(prefix + "II").unpack_from  # block type, total length
         self.halves = Struct(prefix + "HH").unpack_from  # major, minor; option code, length; interface, drops
@@ -107,12 +109,11 @@ class PcapngReader(CaptureReader):
         super().__init__(window, name=name, limit=limit)
         self._order = ORDERS[LITTLE_ENDIAN]
         self._interfaces: list[_Interface] = []
-        self._number = 0
-        self._time_ns = 0
+        self._time_ns = self._before = 0
         self._mistimed = False
         self._kept = 0
         # Block type: (the least total length, what reads the body).
-        self._blocks: dict[int, tuple[int, _ReadBody]] = {
+        self._bodies: dict[int, tuple[int, _ReadBody]] = {
             SECTION_HEADER: (28, self._section),
             INTERFACE_DESCRIPTION: (20, self._interface),
             PACKET: (32, self._packet),
@@ -173,7 +174,7 @@ class PcapngReader(CaptureReader):
             data, at = window.data, window.at
             window.at = at + size
             end = window.at - 4
-            least, read_body = self._blocks.get(kind, skip)
+            least, read_body = self._bodies.get(kind, skip)
             if size >= least:
                 yield from read_body(data, at + 8, end)
             else:
@@ -188,6 +189,58 @@ class PcapngReader(CaptureReader):
             yield self._unreadable(reason)
             mistrusted = True
         yield from self._finish("block")
+
+    def plain(self, data: bytearray, at: int, end: int) -> Plain | None:
+        """Index ordinary packets, as `CaptureReader.plain` says: enhanced ones of one interface, without options."""
+        import numpy as np  # noqa: PLC0415 - only large captures need it
+
+        if not self._interfaces:
+            return None
+        head, prefix = self._order.head, self._order.prefix
+        found, room = array("q"), end - 32
+        note = found.append
+        while at <= room:
+            kind, size = head(data, at)
+            if kind != ENHANCED_PACKET or size < 32 or at + size > end:
+                break
+            note(at)
+            at += size
+        if not found:
+            return None
+        blocks = np.frombuffer(found, np.int64)
+        names = ("kind", "size", "interface", "high", "low", "captured", "length")
+        heads = np.ndarray((len(data) - 27,), np.dtype([(name, prefix + "u4") for name in names]), data, 0, (1,))[blocks]
+        sizes, captured = heads["size"].astype(np.int64), heads["captured"].astype(np.int64)
+        trailers = np.ndarray((len(data) - 3,), np.dtype(prefix + "u4"), data, 0, (1,))[blocks + sizes - 4]
+        index = int(heads["interface"][0])
+        interface = self._interfaces[min(index, len(self._interfaces) - 1)]
+        ticks = heads["high"].astype(np.uint64) << np.uint64(32) | heads["low"]
+        latest = (MAX_TIME_NS - max(interface.offset_ns, 0)) // interface.numerator
+        odd = np.flatnonzero(
+            (heads["interface"] != index)
+            | (trailers != heads["size"])
+            | (sizes % 4 != 0)
+            | (sizes > self._limit)
+            | (((captured + 3) & ~3) + 32 != sizes)
+            | (ticks > np.uint64(latest))
+        )
+        good = int(odd[0]) if len(odd) else len(blocks)
+        if not good or index >= len(self._interfaces) or interface.offset_ns < 0:
+            return None
+        times = (ticks[:good] * np.uint64(interface.numerator) // np.uint64(interface.denominator)).astype(np.int64)
+        times += interface.offset_ns
+        first, self._number = self._number + 1, self._number + good
+        lengths = np.maximum(captured, heads["length"].astype(np.int64))[:good]
+        block = Block(
+            first, interface.link_type, data, blocks[:good] + 28, captured[:good], lengths, times, interface.name
+        )
+        self._before, self._time_ns = self._time_ns, int(times[-1])
+        return Plain(block, int(blocks[good - 1] + sizes[good - 1]))
+
+    def take_back(self, block: Block) -> None:
+        """Forget that these packets were indexed."""
+        super().take_back(block)
+        self._time_ns = self._before
 
     def _unreadable(self, reason: str) -> Unreadable:
         return Unreadable(f"{self.name}: {reason}")

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Self
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
 from h3probe.events import Dropped, Frame, Secrets, Unreadable
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from h3probe.capture.blocks import Blocks
+    from h3probe.events import Block
+
     from h3probe.capture.window import Window
+
+
+class Plain(NamedTuple):
+    """Ordinary packets, indexed.
+
+    Attributes:
+        block: They.
+        end: Where in the buffer what follows them begins.
+    """
+
+    block: Block
+    end: int
+
 
 type CaptureEvent = Frame | Dropped | Unreadable | Secrets
 
@@ -54,6 +70,8 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         self.stream: BinaryIO | None = None
         self._window = window
         self._limit = limit
+        self._blocks: Blocks | None = None
+        self._number = 0
         self._events = self._read()
 
     @abstractmethod
@@ -62,6 +80,26 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
 
     def __next__(self) -> CaptureEvent:
         return next(self._events)
+
+    @property
+    def offset(self) -> int:
+        """How many bytes were read, decompressed ones where there is compression."""
+        return self._window.offset
+
+    def block(self) -> Block | None:
+        """The next frames, as many as are at hand and ordinary; None where what comes next is for `next` to read."""
+        from h3probe.capture import blocks  # noqa: PLC0415 - only large captures need numpy
+
+        if self._blocks is None:
+            self._blocks = blocks.Blocks(self._window)
+        return self._blocks.read(self)
+
+    @abstractmethod
+    def plain(self, data: bytearray, at: int, end: int) -> Plain | None:
+        """Index the ordinary packets that stand whole in `data` from `at` to `end`; None without any.
+
+        What is not ordinary - damage, other blocks, options - ends them, and is read by `next`.
+        """
 
     def __enter__(self) -> Self:
         return self
@@ -75,6 +113,10 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         """Close the stream that the capture is read from."""
         if self.stream is not None:
             self.stream.close()
+
+    def take_back(self, block: Block) -> None:
+        """Forget that these packets were indexed: they are read one by one."""
+        self._number = block.first - 1
 
     def _declare(self, link_type: int, snaplen: int) -> None:
         """Note an interface's link type, and its limit on captured bytes (0 for none)."""

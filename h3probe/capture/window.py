@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     type Read = Callable[[int], bytes | None]
+    type ReadInto = Callable[[memoryview], int | None]
 
 CHUNK = 256 * 1024
 """The most bytes asked of the stream at once."""
@@ -22,6 +23,12 @@ def reading(stream: BinaryIO) -> Read:
     return read
 
 
+def reading_into(stream: BinaryIO) -> ReadInto | None:
+    """How to get the same into a buffer that is there already; None where the stream cannot."""
+    into: ReadInto | None = getattr(stream, "readinto1", None) or getattr(stream, "readinto", None)
+    return into
+
+
 class Window:
     """The unread bytes of a stream, in one `bytes` object that parsers index directly.
 
@@ -31,10 +38,11 @@ class Window:
         fault: Why the stream ended early, where it did not just end: an I/O error, damaged compressed data.
     """
 
-    __slots__ = ("_before", "_ended", "_read", "at", "data", "fault")
+    __slots__ = ("_before", "_ended", "_into", "_read", "at", "data", "fault")
 
-    def __init__(self, read: Read, first: bytes = b"") -> None:
+    def __init__(self, read: Read, first: bytes = b"", into: ReadInto | None = None) -> None:
         self._read = read
+        self._into = into
         self._before = 0
         self._ended = False
         self.data = first
@@ -59,6 +67,43 @@ class Window:
         """
         return len(self.data) - self.at >= count or self._fill(count)
 
+    def hand_over(self) -> None:
+        """Let go of what stands at `at`: somebody else reads on from there, and says so with `passed`."""
+        self._before += self.at
+        self.data, self.at = b"", 0
+
+    def passed(self, count: int) -> None:
+        """So many bytes more were read by somebody else."""
+        self._before += count
+
+    def take_back(self, rest: bytes) -> None:
+        """Read on again, with what somebody else has left over."""
+        self.data, self.at = rest, 0
+
+    def read_into(self, room: memoryview) -> int:
+        """Put the stream's next bytes, at most as many as there is room for, into somebody else's buffer.
+
+        Returns:
+            How many there were; 0 once the stream has ended, or where there is no room.
+        """
+        if not room:
+            return 0
+        if self._into is None:
+            more = self._more(len(room))
+            room[: len(more)] = more
+            return len(more)
+        into = self._into
+        count = 0
+
+        def read(_: int) -> bytes | None:
+            nonlocal count
+            found = into(room)
+            count = found or 0
+            return None if found is None else b"." if found else b""
+
+        self._more(0, read)
+        return count
+
     def _fill(self, count: int) -> bool:
         # A bytearray, as a list of pieces would cost a hostile pipe's two-byte writes 50 bytes of memory each.
         held = bytearray(memoryview(self.data)[self.at :])
@@ -68,12 +113,12 @@ class Window:
         self.data, self.at = bytes(held), 0
         return len(held) >= count
 
-    def _more(self) -> bytes:
+    def _more(self, size: int = CHUNK, read: Read | None = None) -> bytes:
         """The next bytes of the stream; none once it has ended, even if a terminal would go on after its ^D."""
         if self._ended:
             return b""
         try:
-            more = self._read(CHUNK)
+            more = (read or self._read)(size)
             if more is None:
                 self.fault = "it is set not to wait for data"
         except OSError as error:

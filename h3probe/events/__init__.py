@@ -6,6 +6,7 @@ downstream has a clock of its own. Addresses are packed (4 or 16 bytes), as they
 
 from __future__ import annotations
 
+from h3probe.events.block import Block, Counted, FlowCount, SideCount
 from h3probe.events.proxy import (
     AltSvcSeen,
     CaRejected,
@@ -27,17 +28,20 @@ from h3probe.events.proxy import (
 from h3probe.events.told import Told, ToldAltSvc, ToldExchange
 from h3probe.events.wire import Dropped, Endpoint, Frame, Process, Secrets, SocketOwner, Unreadable
 
-Event = Frame | SocketOwner | Dropped | Unreadable | Secrets | ProxyEvent | Told
+Event = Frame | Counted | SocketOwner | Dropped | Unreadable | Secrets | ProxyEvent | Told
 
 __all__ = [
     "AltSvcSeen",
+    "Block",
     "CaRejected",
     "ClientHelloSeen",
     "ConnectionEnded",
+    "Counted",
     "Dropped",
     "Endpoint",
     "Event",
     "Exchange",
+    "FlowCount",
     "Frame",
     "OnwardConnection",
     "PlainRequest",
@@ -48,6 +52,7 @@ __all__ = [
     "ProxyMode",
     "ProxyReady",
     "Secrets",
+    "SideCount",
     "SocketOwner",
     "Told",
     "ToldAltSvc",

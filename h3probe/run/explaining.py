@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from h3probe.engine import Engine
 from h3probe.errors import KeyLogError
-from h3probe.events import Frame
+from h3probe.events import Counted, Frame
 from h3probe.filters import Filters
 from h3probe.records import StoryOutline
+from h3probe.run.thinned import thinned
 from h3probe.vantage.clientlog.file import ClientLogFile
-from h3probe.vantage.files import STDIN, merge, open_source, read_key_log
+from h3probe.vantage.files import STDIN, ProxyEvents, merge, open_source, read_key_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from h3probe.events import Event
     from h3probe.records import AnyRecord, HttpVersion, Moment
     from h3probe.run.output import Output
-    from h3probe.vantage.files import ProxyEvents
 
 # Moments are handed on in handfuls.
 HANDFUL = 256
@@ -37,6 +37,7 @@ class Asked:
         expects: The version that every exchange is expected to be of; None for no expectation.
         key_log: A file of TLS secrets.
         client_logs: Logs of the client's own.
+        one_by_one: Whether each packet is looked at, however large a capture is; what is said is the same.
     """
 
     files: tuple[str, ...]
@@ -44,6 +45,7 @@ class Asked:
     expects: HttpVersion | None = None
     key_log: str | None = None
     client_logs: tuple[str, ...] = ()
+    one_by_one: bool = False
 
 
 @dataclass(slots=True)
@@ -107,11 +109,15 @@ def explain(asked: Asked, output: Output) -> Engine:
         readers = _open(asked, stack)
         engine = _engine(asked, readers)
         live = STDIN in asked.files
-        for event in merge([*readers, *map(ClientLogFile, asked.client_logs)]):
+        handfuls = 0
+        for event in _events(asked, readers, engine):
+            if isinstance(event, Frame) and (event.number - 1) // HANDFUL > handfuls:
+                handfuls = (event.number - 1) // HANDFUL
+                output.moments(engine.take_moments())
             records = engine.feed(event)
             if records:
                 output.records(records)
-            if live or not isinstance(event, Frame) or event.number % HANDFUL == 0:
+            if live or not isinstance(event, Frame | Counted):
                 output.moments(engine.take_moments())
         output.moments(engine.take_moments())
         dropped = [reader.dropped for reader in readers if reader.dropped is not None]
@@ -119,6 +125,14 @@ def explain(asked: Asked, output: Output) -> Engine:
         output.records(engine.finish(truncated=truncated, dropped=sum(dropped) if dropped else None))
         output.close()
     return engine
+
+
+def _events(asked: Asked, readers: list[CaptureReader | ProxyEvents], engine: Engine) -> Iterator[Event]:
+    """Everything there is to feed: of a large capture that is read alone, the packets that matter and counts."""
+    reader = readers[0]
+    if asked.one_by_one or len(readers) > 1 or asked.client_logs or isinstance(reader, ProxyEvents):
+        return merge([*readers, *map(ClientLogFile, asked.client_logs)])
+    return thinned(reader, engine.tracker)
 
 
 def events(asked: Asked) -> Iterator[Event]:

@@ -21,7 +21,7 @@ from h3probe.track.quic_routing import (
     server_side,
     short_connection,
 )
-from h3probe.track.table import BoundedTable
+from h3probe.track.table import BoundedTable, RecencyTable
 from h3probe.wire.quic.aggregate import LARGEST_PLAIN, split_aggregate
 from h3probe.wire.quic.errors import error_name
 from h3probe.wire.quic.packets import LongPacket, ShortPacket, gquic_version, looks_like_quic, split_datagram
@@ -31,7 +31,7 @@ from h3probe.wire.quic.versions import version_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h3probe.events import Endpoint
+    from h3probe.events import Endpoint, FlowCount
     from h3probe.track.timeline import Timeline
     from h3probe.wire.packet import IcmpError, UdpDatagram
     from h3probe.wire.quic.frames import ConnectionClose
@@ -70,6 +70,7 @@ class QuicTracker:
         on_evict: Called with each connection that had to leave.
 
     Attributes:
+        flows: What is held, by its ports.
         on_packet: Called with each packet of a connection, its mark, and whether it is the client's.
         unreadable: Datagrams that hold no packet.
     """
@@ -87,7 +88,7 @@ class QuicTracker:
         self._new_id = new_id
         self._on_open = on_open
         self._on_evict = on_evict
-        self._flows: BoundedTable[tuple[Endpoint, Endpoint], QuicFlow] = BoundedTable(limit)
+        self.flows: RecencyTable[tuple[Endpoint, Endpoint], QuicFlow] = RecencyTable(limit)
         # Attempts whose hello is put together; who holds it longest lets go of it.
         self._reading: BoundedTable[str, QuicConnection] = BoundedTable(HANDSHAKES_LIMIT)
         self._unread = 0
@@ -102,16 +103,16 @@ class QuicTracker:
     @property
     def evicted(self) -> int:
         """How many flows, and earlier attempts of a flow, had to leave."""
-        return self._flows.evicted + self._attempts_evicted + self._unread
+        return self.flows.evicted + self._attempts_evicted + self._unread
 
     def find(self, client: Endpoint, server: Endpoint) -> QuicConnection | None:
         """Return the latest connection between two endpoints."""
-        flow = self._flows.get(flow_key(client, server))
+        flow = self.flows.get(flow_key(client, server))
         return flow.connections[-1] if flow is not None and flow.connections else None
 
     def accept(self, reported: QuicConnection) -> QuicConnection:
         """Take a connection that the proxy reports; return the one that packets have shown where it is the same."""
-        flow = self._flows.get(flow_key(reported.client, reported.server))
+        flow = self.flows.get(flow_key(reported.client, reported.server))
         if flow is not None:
             for known in flow.connections:
                 if known.dcid == reported.dcid:
@@ -130,18 +131,18 @@ class QuicTracker:
     def forget(self, connection: QuicConnection) -> None:
         """Let go of a settled connection."""
         key = flow_key(connection.client, connection.server)
-        flow = self._flows.get(key)
+        flow = self.flows.get(key)
         if flow is None:
             return
         flow.connections = [c for c in flow.connections if c is not connection]
         if not flow.connections:
-            self._flows.pop(key)
+            self.flows.pop(key)
             self._past.put(key, True)
 
     def feed(self, datagram: UdpDatagram) -> bool:
         """Take one datagram; return whether it is QUIC."""
         key = flow_key(datagram.source, datagram.destination)
-        flow = self._flows.get(key)
+        flow = self.flows.get(key)
         if flow is None:
             if not looks_like_quic(datagram.payload, datagram.length):
                 return self._gquic(key, datagram) or self._under_way(key, datagram)
@@ -153,19 +154,42 @@ class QuicTracker:
         cut = max(datagram.length - len(datagram.payload), 0)
         for index, part in enumerate(parts, 1):
             self._datagram(flow, datagram, part, mark, cut if index == len(parts) else 0)
-        if flow.connections and key not in self._flows:
+        if flow.connections and key not in self.flows:
             self._remember(key, flow)
         return bool(flow.connections)
 
+    def count(self, connection: QuicConnection, flow: FlowCount) -> None:
+        """Take the sums of 1-RTT packets that were not fed, of which there was one already."""
+        for side, from_client in ((flow.client, True), (flow.server, False)):
+            if side is None:
+                continue
+            mark = Mark(side.last, side.last_ns)
+            if connection.last.frame is None or side.last > connection.last.frame:
+                connection.last = mark
+            if from_client:
+                connection.last_client = mark
+                connection.client_bytes += side.bytes
+                connection.client_largest = max(connection.client_largest, side.largest)
+                connection.client_short_bytes += side.bytes
+                connection.client_bytes_ready += side.bytes
+            else:
+                connection.server_bytes += side.bytes
+                connection.server_largest = max(connection.server_largest, side.largest)
+                connection.server_short_bytes += side.bytes
+                connection.server_bytes_ready += side.bytes if connection.client_short is not None else 0
+        for from_client in flow.order:
+            connection.note("O" if from_client else "o")
+        self.flows.use(flow_key(connection.client, connection.server), flow.last[0])
+
     def _remember(self, key: tuple[Endpoint, Endpoint], flow: QuicFlow) -> None:
-        for gone in self._flows.put(key, flow):
+        for gone in self.flows.put(key, flow):
             for connection in gone.connections:
                 self._past.put(flow_key(connection.client, connection.server), True)
                 self._on_evict(connection)
 
     def feed_icmp(self, error: IcmpError) -> QuicConnection | None:
         """Take an ICMP error about a datagram; return the connection that it is about."""
-        flow = self._flows.get(flow_key(error.source, error.destination))
+        flow = self.flows.get(flow_key(error.source, error.destination))
         if flow is None or not flow.connections:
             return None
         connection = quoted_connection(flow, error)

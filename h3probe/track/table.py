@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,3 +53,81 @@ class BoundedTable[K, V]:
     def pop(self, key: K) -> V | None:
         """Take an entry out, or None."""
         return self._entries.pop(key, None)
+
+
+class RecencyTable[K, V]:
+    """A `BoundedTable` whose entries know when they were used last, so that uses may be told late and out of order.
+
+    Attributes:
+        limit: The most entries held.
+        evicted: How many had to leave.
+        now: When what is used now is used: a number that never falls.
+    """
+
+    __slots__ = ("_entries", "_queue", "_used", "evicted", "limit", "now")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.evicted = 0
+        self.now = 0
+        self._entries: dict[K, V] = {}
+        self._used: dict[K, int] = {}
+        # Who may have to leave next; made when that is first asked. An entry that was used since is put back.
+        self._queue: list[tuple[int, K]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
+
+    @property
+    def full(self) -> bool:
+        """Whether the next new entry makes another one leave."""
+        return len(self._entries) >= self.limit
+
+    def peek(self, key: K) -> V | None:
+        """Return the entry, or None."""
+        return self._entries.get(key)
+
+    def get(self, key: K) -> V | None:
+        """Return the entry and mark it as used, or None."""
+        value = self._entries.get(key)
+        if value is not None:
+            self._used[key] = self.now
+        return value
+
+    def use(self, key: K, when: int) -> None:
+        """Note that an entry was used, which may be some time ago."""
+        self._used[key] = max(self._used[key], when)
+
+    def put(self, key: K, value: V) -> list[V]:
+        """Set an entry; return the entries that had to leave for it."""
+        self._entries[key] = value
+        self._used[key] = self.now
+        if self._queue is not None:
+            heappush(self._queue, (self.now, key))
+        gone: list[V] = []
+        while len(self._entries) > self.limit:
+            gone.append(self._leave())
+            self.evicted += 1
+        return gone
+
+    def pop(self, key: K) -> V | None:
+        """Take an entry out, or None."""
+        self._used.pop(key, None)
+        return self._entries.pop(key, None)
+
+    def _leave(self) -> V:
+        """Take out what was used least recently."""
+        if self._queue is None or len(self._queue) > 4 * self.limit:
+            self._queue = [(when, key) for key, when in self._used.items()]
+            heapify(self._queue)
+        while True:
+            when, key = heappop(self._queue)
+            used = self._used.get(key)
+            if used == when:
+                del self._used[key]
+                return self._entries.pop(key)
+            if used is not None:
+                heappush(self._queue, (used, key))

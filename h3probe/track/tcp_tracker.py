@@ -8,7 +8,7 @@ from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT
-from h3probe.track.table import BoundedTable
+from h3probe.track.table import BoundedTable, RecencyTable
 from h3probe.track.tcp import Stream, TcpConnection
 from h3probe.track.tls_progress import TlsProgress
 from h3probe.track.tunnel import Tunnels
@@ -19,7 +19,7 @@ from h3probe.wire.tls import alert_name, looks_like_client_hello
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from h3probe.events import Endpoint
+    from h3probe.events import Endpoint, FlowCount
     from h3probe.records import Side
     from h3probe.track.timeline import Timeline
     from h3probe.track.tunnel import Tunnel
@@ -49,6 +49,9 @@ class TcpTracker:
         limit: The most connections held; the least recently used leaves first.
         on_open: Called with each new connection.
         on_evict: Called with each connection that had to leave, or was replaced on its own ports.
+
+    Attributes:
+        table: The connections held, by their ports.
     """
 
     def __init__(  # noqa: PLR0913 - wiring, by keyword
@@ -66,7 +69,7 @@ class TcpTracker:
         self._new_tunnel_id = new_tunnel_id
         self._on_open = on_open
         self._on_evict = on_evict
-        self._table: BoundedTable[tuple[Endpoint, Endpoint], TcpConnection] = BoundedTable(limit)
+        self.table: RecencyTable[tuple[Endpoint, Endpoint], TcpConnection] = RecencyTable(limit)
         # Connections whose bytes are put together; who holds them longest lets go of them.
         self._reading: BoundedTable[str, TcpConnection] = BoundedTable(HANDSHAKES_LIMIT)
         self._unread = 0
@@ -76,11 +79,11 @@ class TcpTracker:
     @property
     def evicted(self) -> int:
         """How many connections had to leave, or had to be left unread."""
-        return self._table.evicted + self._unread
+        return self.table.evicted + self._unread
 
     def find(self, source: Endpoint, destination: Endpoint) -> TcpConnection | None:
         """Return the connection between two endpoints, whichever is the client."""
-        return self._table.get(_key(source, destination))
+        return self.table.get(_key(source, destination))
 
     def accept(self, client: Endpoint, server: Endpoint, mark: Mark) -> TcpConnection:
         """Return the connection between two endpoints, a new one where no packet has shown it yet."""
@@ -89,7 +92,7 @@ class TcpTracker:
             return known
         connection = TcpConnection(self._new_id(), client, server, first=mark, last=mark, connected=mark)
         self._on_open(connection)
-        for gone in self._table.put(_key(client, server), connection):
+        for gone in self.table.put(_key(client, server), connection):
             self._past.put(_key(gone.client, gone.server), True)
             self._on_evict(gone)
         return connection
@@ -97,39 +100,57 @@ class TcpTracker:
     def replace(self, connection: TcpConnection) -> None:
         """Let go of a connection whose ports are used anew."""
         key = _key(connection.client, connection.server)
-        if self._table.get(key) is connection:
-            self._table.pop(key)
+        if self.table.get(key) is connection:
+            self.table.pop(key)
             self._on_evict(connection)
 
     def forget(self, connection: TcpConnection) -> None:
         """Let go of a settled connection."""
         key = _key(connection.client, connection.server)
-        if self._table.get(key) is connection:
-            self._table.pop(key)
+        if self.table.get(key) is connection:
+            self.table.pop(key)
             self._reading.pop(connection.id)
             self._past.put(key, True)
 
     def feed(self, segment: TcpSegment) -> None:
         """Take one segment."""
         key = _key(segment.source, segment.destination)
-        connection = self._table.get(key)
+        connection = self.table.get(key)
         opening = segment.flags & (SYN | ACK) == SYN
         if connection is not None and opening and connection.client_isn != segment.seq and not connection.reported:
-            self._table.pop(key)
+            self.table.pop(key)
             self._on_evict(connection)  # The ports are used anew.
             connection = None
         if connection is None:
             connection = self._open(segment, opening=opening)
             if connection is None:
                 return
-            for gone in self._table.put(key, connection):
+            for gone in self.table.put(key, connection):
                 self._past.put(_key(gone.client, gone.server), True)
                 self._on_evict(gone)
         self._take(connection, segment)
 
+    def count(self, connection: TcpConnection, flow: FlowCount) -> None:
+        """Take the sums of segments that were not fed, on a connection whose bytes nobody reads any more."""
+        last, last_ns = flow.last
+        if connection.last.frame is None or last > connection.last.frame:
+            connection.last = Mark(last, last_ns)
+        for side, stream in ((flow.client, connection.client_stream), (flow.server, connection.server_stream)):
+            if side is not None and side.reach is not None:
+                seq, size = side.reach
+                stream.bytes_seen = max(stream.bytes_seen, stream.offset(seq) + size)
+        if flow.turns is not None:
+            first, final = flow.turns
+            asked = connection.asking
+            for number, time_ns in enumerate(flow.answers_ns):
+                connection.asking = asked if number == 0 and not first else True
+                connection.note_response(time_ns)
+            connection.asking = final
+        self.table.use(_key(connection.client, connection.server), last)
+
     def feed_icmp(self, error: IcmpError) -> TcpConnection | None:
         """Take an ICMP error about a segment; return the connection that it is about."""
-        connection = self._table.get(_key(error.source, error.destination))
+        connection = self.table.get(_key(error.source, error.destination))
         if connection is None:
             return None
         if not _quotes(error, connection):

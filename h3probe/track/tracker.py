@@ -21,7 +21,7 @@ from h3probe.track.told import ToldFacts, ToldTracker
 from h3probe.wire.packet import IcmpError, PacketDecoder, TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:
-    from h3probe.events import Frame, ProxyEvent, Secrets, SocketOwner, Told
+    from h3probe.events import Counted, Frame, ProxyEvent, Secrets, SocketOwner, Told
     from h3probe.track.decrypted import Decrypter
     from h3probe.track.names import DnsSighting
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
@@ -84,6 +84,8 @@ class Tracker:
         decrypter: Reads what is encrypted; None as long as there are no secrets.
         packets: Frames taken.
         fact: What the latest frame was.
+        next_sweep_ns: When connections are looked for next of which nothing more is expected.
+        watched: Connections, by id, whose packets are not all fed; `unwatched` are those of them that were settled.
     """
 
     def __init__(self) -> None:
@@ -97,10 +99,12 @@ class Tracker:
         self._receivers: set[bytes] = set()
         self._transports: set[str] = set()
         self.fact: UdpDatagram | TcpSegment | IcmpError | None = None
+        self.watched: set[str] = set()
+        self.unwatched: list[str] = []
         self._progress = Progress()
         self._alive: dict[str, Connection] = {}
         self._icmp_seen: BoundedTable[str, int] = BoundedTable(4096)
-        self._next_sweep_ns = 0
+        self.next_sweep_ns = 0
         quic_ids, tcp_ids, tunnel_ids = count(1), count(1), count(1)
         self.quic = QuicTracker(
             self.timeline, lambda: f"quic-{next(quic_ids)}", on_open=self._opened, on_evict=self._settle
@@ -127,6 +131,7 @@ class Tracker:
     def feed(self, frame: Frame) -> None:
         """Take one frame."""
         self.packets += 1
+        self.quic.flows.now = self.tcp.table.now = frame.number
         self.clock.see(frame.time_ns)
         self.fact = fact = self.decoder.decode(frame)
         if isinstance(fact, UdpDatagram):
@@ -144,14 +149,30 @@ class Tracker:
         elif isinstance(fact, IcmpError):
             self._heard(fact.recipient)
             self._icmp(fact)
-        if self.clock.now_ns >= self._next_sweep_ns:
+        if self.clock.now_ns >= self.next_sweep_ns:
             self.sweep(self.clock.now_ns)
+
+    def count(self, counted: Counted) -> None:
+        """Take the sums of frames that were not fed."""
+        self.packets += counted.frames
+        self.clock.see(counted.time_ns)
+        for flow in counted.flows:
+            connection = self._alive[flow.connection]
+            if connection.transport == "quic":
+                self.quic.count(connection, flow)
+            else:
+                self.tcp.count(connection, flow)
+
+    @property
+    def full(self) -> bool:
+        """Whether a new connection makes another one leave: that which was used least recently."""
+        return self.quic.flows.full or self.tcp.table.full
 
     def feed_proxy(self, event: ProxyEvent) -> None:
         """Take an event of the proxy."""
         self.clock.see(event.time_ns)
         self.proxy.feed(event)
-        if self.clock.now_ns >= self._next_sweep_ns:
+        if self.clock.now_ns >= self.next_sweep_ns:
             self.sweep(self.clock.now_ns)
 
     def feed_told(self, event: Told) -> None:
@@ -175,7 +196,7 @@ class Tracker:
 
     def sweep(self, now_ns: int) -> None:
         """Settle the connections of which nothing more is expected."""
-        self._next_sweep_ns = now_ns + SWEEP_NS
+        self.next_sweep_ns = now_ns + SWEEP_NS
         for connection in [c for c in self._alive.values() if c.is_idle(now_ns)]:
             if connection.transport == "quic":
                 self.quic.forget(connection)
@@ -250,6 +271,8 @@ class Tracker:
     def _settle(self, connection: Connection) -> None:
         if self._alive.pop(connection.id, None) is not None:
             connection.settled = True
+            if connection.id in self.watched:
+                self.unwatched.append(connection.id)
             if self.decrypter is not None:
                 self.decrypter.settle(connection)
             connection.release()

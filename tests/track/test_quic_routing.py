@@ -49,7 +49,7 @@ def test_destination_ids() -> None:
     """The ID that a direction's packets start with is read from a long header, and known for a short one."""
     watch = QuicWatch()
     watch.handshake()
-    flow = watch.tracker._flows.get(flow_key(CLIENT, SERVER))
+    flow = watch.tracker.flows.get(flow_key(CLIENT, SERVER))
     assert flow is not None
     watch.client(short(SERVER_ID))
     watch.server(short(CLIENT_ID))

@@ -179,7 +179,7 @@ def test_rest_of_a_connection_that_was_forgotten() -> None:
     """Segments of a connection that had to leave for want of memory do not become another, and evict nobody."""
     first = tcp_frames(50000)
     tracker = Tracker()
-    tracker.tcp._table.limit = 1
+    tracker.tcp.table.limit = 1
     for frame in [*first[:4], tcp_frames(50001)[0], *first[4:]]:
         tracker.feed(frame)
     assert [c.client.port for c in tracker.take().opened] == [50000, 50001]
@@ -304,7 +304,7 @@ def test_arbitrary_frames_never_raise(frames: list[Frame]) -> None:
 def test_tables_stay_bounded() -> None:
     """A flood of flows holds no more connections than the limits; each one that leaves is settled and counted."""
     tracker = Tracker()
-    tracker.quic._flows.limit = tracker.tcp._table.limit = 10
+    tracker.quic.flows.limit = tracker.tcp.table.limit = 10
     quic, syn = quic_frames(50000)[0], tcp_frames(50000)[0]
     ports = range(2000, 2100)
     for port in ports:

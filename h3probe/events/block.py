@@ -1,0 +1,117 @@
+"""Many frames at once, and what is told of those that need not be looked at one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from h3probe.events.wire import Frame
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PADDING = 128
+"""Bytes behind the last frame of a block's data that may be read, whatever they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Frames of one link type that stand in one buffer, in the order of the source; gone when the next one is read.
+
+    Attributes:
+        first: The number of the first of them.
+        link_type: A LINKTYPE_ number.
+        data: The buffer; `PADDING` bytes more than the frames take.
+        starts: Where each begins in it.
+        captured: How many bytes of it were captured.
+        lengths: How many bytes were on the wire; never fewer.
+        times_ns: When it was captured.
+        interface: The interface's name, where the source knows it.
+    """
+
+    first: int
+    link_type: int
+    data: bytearray
+    starts: NDArray[np.int64]
+    captured: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    times_ns: NDArray[np.int64]
+    interface: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def frame(self, index: int) -> Frame:
+        """One of them."""
+        start = int(self.starts[index])
+        return Frame(
+            self.first + index,
+            int(self.times_ns[index]),
+            self.link_type,
+            bytes(memoryview(self.data)[start : start + int(self.captured[index])]),
+            int(self.lengths[index]),
+            self.interface,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SideCount:
+    """Packets that one side of a flow sent.
+
+    Attributes:
+        packets: How many.
+        bytes: Their payload: UDP's or TCP's.
+        largest: The largest of it.
+        last: The number of the latest frame.
+        last_ns: When that was captured.
+        reach: TCP's sequence number and size of that payload that goes furthest; None without payload.
+    """
+
+    packets: int
+    bytes: int
+    largest: int
+    last: int
+    last_ns: int
+    reach: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCount:
+    """Packets of a connection of which single ones tell nothing more.
+
+    Attributes:
+        connection: Its id.
+        client: What its client sent; None for nothing.
+        server: What its server sent.
+        order: Whose the first packets are, True for the client's: as many as matter.
+        turns: Of those with payload, whether the first and the last one are the client's; None where nobody asks.
+        answers_ns: The times of those of the server that come first, or next after one of the client's.
+    """
+
+    connection: str
+    client: SideCount | None
+    server: SideCount | None
+    order: tuple[bool, ...] = ()
+    turns: tuple[bool, bool] | None = None
+    answers_ns: tuple[int, ...] = ()
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """The number and the time of the latest frame."""
+        return max((side.last, side.last_ns) for side in (self.client, self.server) if side is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Frames that were counted and not looked at one by one.
+
+    Attributes:
+        frames: How many, those without a connection included.
+        time_ns: The latest of their times.
+        flows: Those that belong to connections.
+    """
+
+    frames: int
+    time_ns: int
+    flows: tuple[FlowCount, ...] = ()

@@ -1,0 +1,354 @@
+"""What matters of a block of frames, one by one, and what is left of it, counted.
+
+A capture of a day is downloads for the most part. Once a connection is ready, a packet of it that neither opens nor ends
+anything changes a handful of numbers; `Thinning` finds these packets with numpy, and hands on their sums. It is driven
+between a reader and the tracker: each event has to be fed before the next one is asked for, since what matters depends
+on what the tracker knows by then. What the tracker knows in the end is the same as if each frame had been fed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from h3probe.events import Counted, FlowCount, SideCount
+from h3probe.track.clock import JUMP_NS
+from h3probe.track.names import DNS_PORTS
+from h3probe.track.quic import HISTORY_LIMIT
+from h3probe.track.steady import Steady, steady
+from h3probe.wire.columns import flow_name, read_columns
+from h3probe.wire.packet import TcpSegment, UdpDatagram
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from numpy.typing import NDArray
+
+    from h3probe.events import Block, Frame
+    from h3probe.track.tracker import Tracker
+
+    type Numbers = NDArray[np.int64]
+    type Key = tuple[int, ...]
+    type _Pair = tuple[SideCount | None, SideCount | None]
+
+FLOWS_LIMIT = 65_536
+"""Flows that are remembered to have no connection."""
+
+# Sequence numbers further apart than this may have gone round.
+_FAR = 1 << 30
+_NOWHERE = -(1 << 62)
+_NONE = np.uint64(0)
+
+
+@dataclass(slots=True)
+class _Flow:
+    """A flow whose ordinary packets are counted.
+
+    Attributes:
+        key: Its name in the columns.
+        state: What is known of it.
+        client_up: Whether the client's packets are those that go upward.
+        stations: Of either direction (down, up), the station that was seen to send it.
+    """
+
+    key: Key
+    state: Steady
+    client_up: bool
+    stations: list[int] = field(default_factory=lambda: [0, 0])
+
+
+class Thinning:
+    """Thins out blocks for one tracker."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self.tracker = tracker
+        self._flows: dict[Key, _Flow] = {}
+        self._by_connection: dict[str, _Flow] = {}
+        self._link_type = -1
+
+    def events(self, block: Block) -> Iterator[Frame | Counted]:
+        """The frames that matter, each after the counts of those before it that have to do with it."""
+        if block.link_type != self._link_type:
+            # The tracker takes note of link types frame by frame.
+            self._link_type = block.link_type
+            for flow in list(self._flows.values()):
+                self.remove(flow)
+        if len(self._flows) - len(self._by_connection) > FLOWS_LIMIT:
+            self._flows = {flow.key: flow for flow in self._by_connection.values()}
+        self.settled()
+        return _Pass(self, block).events()
+
+    def find(self, key: Key) -> _Flow | None:
+        """The flow with this name, if its packets are counted."""
+        return self._flows.get(key)
+
+    def add(self, flow: _Flow) -> None:
+        """Count a flow's packets from now on."""
+        self._flows[flow.key] = flow
+        if flow.state.connection is not None:
+            self._by_connection[flow.state.connection.id] = flow
+            self.tracker.watched.add(flow.state.connection.id)
+
+    def remove(self, flow: _Flow) -> None:
+        """Count them no longer."""
+        self._flows.pop(flow.key, None)
+        if flow.state.connection is not None:
+            self._by_connection.pop(flow.state.connection.id, None)
+            self.tracker.watched.discard(flow.state.connection.id)
+
+    def settled(self) -> list[_Flow]:
+        """Let go of the flows whose connections were settled; return them."""
+        lost = []
+        while self.tracker.unwatched:
+            flow = self._by_connection.get(self.tracker.unwatched.pop())
+            if flow is not None:
+                self.remove(flow)
+                lost.append(flow)
+        return lost
+
+
+class _Pass:
+    """One block on its way; frames are named by their place in it, flows by their number in it (`group`)."""
+
+    def __init__(self, thinning: Thinning, block: Block) -> None:
+        self.thinning = thinning
+        self.tracker = thinning.tracker
+        self.block = block
+        self.columns = columns = read_columns(block, DNS_PORTS)
+        clock, times = self.tracker.clock, block.times_ns
+        began = int(times[0]) if clock.start_ns is None else clock.now_ns
+        # The capture's time after each frame.
+        self.now = np.maximum.accumulate(np.maximum(times, began))
+        before = np.concatenate(([began], self.now[:-1]))
+        self.disorder = times < before
+        # Damaged time stamps are for the clock to judge, frame by frame.
+        self.frozen = bool((times - before >= JUMP_NS).any())
+        self.sweep_at = self._next_sweep(0)
+        self.groups = columns.group.tolist()
+        flows = len(columns.keys)
+        self.flows: list[_Flow | None] = list(map(thinning.find, columns.keys))
+        # By group, and by direction (down, up) or side (client, server): kinds of frames that are counted, stations
+        # that are known, sequence numbers that are expected.
+        self.kinds = np.zeros((flows, 2), np.uint8)
+        self.stations = np.zeros((flows, 2), np.uint64)
+        self.expected = np.zeros((flows, 2), np.int64)
+        self.client_up = np.zeros(flows, np.bool_)
+        # What is counted, and of that what is not handed on yet.
+        self.skipped = np.zeros(len(block), np.bool_)
+        known = [group for group, flow in enumerate(self.flows) if flow is not None]
+        if known:
+            self._know(known)
+        if known and not self.frozen:
+            frames = np.flatnonzero(columns.kind)
+            self.skipped[frames] = self._counts(frames)
+        self.pending = self.skipped.copy()
+        self.waiting = bool(self.skipped.any())
+
+    def events(self) -> Iterator[Frame | Counted]:
+        """What `Thinning.events` gives."""
+        at, count = 0, len(self.block)
+        while at < count:
+            at = yield from self._from(at, count)
+        yield from self._flush(count)
+
+    def _from(self, at: int, count: int) -> Generator[Frame | Counted, None, int]:
+        """Go on up to the end, or to where more frames matter than was thought; return where that is."""
+        for index in [*(np.flatnonzero(~self.skipped[at:]) + at).tolist(), count]:
+            while self.sweep_at < index:
+                at = self.sweep_at
+                self.skipped[at] = False
+                if (yield from self._feed(at)):
+                    return at + 1
+            if index < count and not self.skipped[index] and (yield from self._feed(index)):
+                return index + 1
+        return count
+
+    def _feed(self, index: int) -> Generator[Frame | Counted, None, bool]:
+        """Hand on one frame; return whether frames after it matter that were thought not to."""
+        group, sweeps = self.groups[index], index == self.sweep_at
+        if self.waiting:
+            lone = bool(self.columns.alone[index])
+            if self.disorder[index] or sweeps or (group < 0 and not lone) or self.tracker.full:
+                yield from self._flush(index)
+            elif group >= 0 and self.flows[group] is not None:
+                yield from self._flush(index, group)
+            self.pending[index] = False
+        yield self.block.frame(index)
+        if sweeps:
+            self.sweep_at = self._next_sweep(index + 1)
+        again = False
+        if self.tracker.unwatched:
+            for flow in self.thinning.settled():
+                again = self._lost(flow, index) or again
+        if group >= 0:
+            return self._after(index, group) or again
+        return self._after_odd(index) or again
+
+    def _next_sweep(self, start: int) -> int:
+        """The first frame after which the tracker looks for what is over."""
+        return start + int(np.searchsorted(self.now[start:], self.tracker.next_sweep_ns))
+
+    def _lost(self, flow: _Flow, index: int) -> bool:
+        """A flow's frames matter again, one by one; return whether any of this block was thought not to."""
+        if flow not in self.flows:
+            return False
+        group = self.flows.index(flow)
+        self.flows[group] = None
+        return self._look_again(index, group)
+
+    def _after_odd(self, index: int) -> bool:
+        """As `_after`, for a frame that is not ordinary."""
+        fact = self.tracker.fact
+        if self.columns.alone[index] or not isinstance(fact, UdpDatagram | TcpSegment):
+            return False
+        flow = self.thinning.find(flow_name(fact))
+        if flow is None:
+            return False
+        now = steady(self.tracker)
+        if now is not None and now[0] == flow.state:
+            return False
+        self.thinning.remove(flow)
+        return self._lost(flow, index)
+
+    def _after(self, index: int, group: int) -> bool:
+        """Find out whether a flow's frames matter one by one, now that one was fed; return as `_feed`."""
+        flow = self.flows[group]
+        if flow is None and not self.columns.kind[index]:
+            return False
+        now = steady(self.tracker)
+        if flow is not None and (now is None or now[0].connection is not flow.state.connection):
+            self.thinning.remove(flow)
+            return self._lost(flow, index)
+        if now is None:
+            return False
+        state, from_client = now
+        up, station = int(self.columns.upward[index]), int(self.columns.station[index])
+        if flow is None:
+            flow = self.flows[group] = _Flow(self.columns.keys[group], state, from_client == bool(up))
+            self.thinning.add(flow)
+        elif flow.state == state and station in (0, flow.stations[up]):
+            return False
+        flow.state = state
+        flow.stations[up] = station or flow.stations[up]
+        self._know([group])
+        return self._look_again(index, group)
+
+    def _know(self, groups: list[int]) -> None:
+        """Fill in what is known of flows."""
+        flows = [flow for group in groups if (flow := self.flows[group]) is not None]
+        states = [flow.state for flow in flows]
+        self.kinds[groups] = [
+            (state.server, state.client) if flow.client_up else (state.client, state.server)
+            for flow, state in zip(flows, states, strict=True)
+        ]
+        self.stations[groups] = np.array([flow.stations for flow in flows], np.uint64)
+        self.client_up[groups] = [flow.client_up for flow in flows]
+        self.expected[groups] = [state.expected() for state in states]
+
+    def _look_again(self, index: int, group: int) -> bool:
+        """Decide anew which of a flow's later frames are counted; return whether more of them matter than before."""
+        if self.frozen:
+            return False
+        columns = self.columns
+        order = columns.order[columns.starts[group] : columns.starts[group + 1]]
+        rest = order[np.searchsorted(order, index, "right") :]
+        if not len(rest):
+            return False
+        counted = np.zeros(len(rest), np.bool_) if self.flows[group] is None else self._counts(rest)
+        more = bool((self.skipped[rest] & ~counted).any())
+        self.skipped[rest] = self.pending[rest] = counted
+        self.waiting = self.waiting or bool(counted.any())
+        return more
+
+    def _counts(self, frames: Numbers) -> NDArray[np.bool_]:
+        """Which of these frames, all ordinary, are counted."""
+        columns = self.columns
+        groups, up = columns.group[frames], columns.upward[frames].astype(np.int64)
+        station = columns.station[frames]
+        fits: NDArray[np.bool_] = columns.kind[frames] & self.kinds[groups, up] != 0
+        return fits & ((station == _NONE) | (station == self.stations[groups, up]))
+
+    def _flush(self, until: int, group: int | None = None) -> Iterator[Counted]:
+        """What was counted up to a frame, of all flows or of one."""
+        if not self.waiting:
+            return
+        order = self.columns.order
+        if group is not None:
+            order = order[self.columns.starts[group] : self.columns.starts[group + 1]]
+        chosen = order[self.pending[order] & (order < until)]
+        if len(chosen):
+            self.pending[chosen] = False
+            yield self._sums(chosen)
+
+    def _sums(self, chosen: Numbers) -> Counted:
+        """The sums of frames that stand flow by flow."""
+        groups = self.columns.group[chosen]
+        firsts = np.flatnonzero(np.diff(groups, prepend=-1))
+        up = self.columns.upward[chosen]
+        client = up == self.client_up[groups]
+        size = self.columns.size[chosen]
+        expected = self.expected[groups, (~client).astype(np.int64)]
+        ahead = ((self.columns.seq[chosen] - expected + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+        sides = zip(
+            *(self._sides(chosen, mine, size, ahead, firsts) for mine in (client, ~client)), strict=True
+        )
+        far = np.maximum.reduceat(np.where(size > 0, np.abs(ahead) + size, 0), firsts) >= _FAR
+        ends = [*firsts[1:].tolist(), len(chosen)]
+        flows: list[FlowCount] = []
+        for number, first, end, pair, is_far in zip(
+            groups[firsts].tolist(), firsts.tolist(), ends, sides, far.tolist(), strict=True
+        ):
+            flow = self.flows[number]
+            connection = None if flow is None else flow.state.connection
+            if connection is None:
+                continue
+            if connection.transport == "quic":
+                wanted = HISTORY_LIMIT - len(connection.history)
+                order = tuple(client[first : min(end, first + wanted)].tolist()) if wanted > 0 else ()
+                flows.append(FlowCount(connection.id, *pair, order))
+            elif is_far and end - first > 1:
+                # Sequence numbers all over the place are taken one after the other.
+                for place in range(first, end):
+                    flows += self._sums(chosen[place : place + 1]).flows
+            else:
+                flows.append(self._tcp(connection.id, pair, chosen[first:end], client[first:end], size[first:end]))
+        return Counted(len(chosen), int(self.block.times_ns[chosen].max()), tuple(flows))
+
+    def _tcp(
+        self, connection: str, pair: _Pair, frames: Numbers, client: NDArray[np.bool_], size: Numbers
+    ) -> FlowCount:
+        loaded = np.flatnonzero(size)
+        if not len(loaded):
+            return FlowCount(connection, *pair)
+        turns, times = client[loaded], self.block.times_ns[frames[loaded]]
+        answers = times[1:][turns[:-1] & ~turns[1:]].tolist()
+        if not turns[0]:
+            answers.insert(0, int(times[0]))
+        return FlowCount(
+            connection, *pair, turns=(bool(turns[0]), bool(turns[-1])), answers_ns=tuple(answers)
+        )
+
+    def _sides(
+        self, chosen: Numbers, mine: NDArray[np.bool_], size: Numbers, ahead: Numbers, firsts: Numbers
+    ) -> Iterator[SideCount | None]:
+        """Of each flow the sums of one side."""
+        block, seq = self.block, self.columns.seq
+        sizes = np.where(mine, size, 0)
+        # The frame that goes furthest, by how far it goes.
+        furthest = np.where(sizes > 0, (ahead + size) << 20 | chosen, _NOWHERE)
+        for packets, octets, largest, last, reach in zip(
+            np.add.reduceat(mine, firsts, dtype=np.int64).tolist(),
+            np.add.reduceat(sizes, firsts).tolist(),
+            np.maximum.reduceat(sizes, firsts).tolist(),
+            np.maximum.reduceat(np.where(mine, chosen, -1), firsts).tolist(),
+            np.maximum.reduceat(furthest, firsts).tolist(),
+            strict=True,
+        ):
+            if not packets:
+                yield None
+                continue
+            index = reach & 0xFFFFF
+            goes = None if reach == _NOWHERE else (int(seq[index]), int(self.columns.size[index]))
+            yield SideCount(packets, octets, largest, block.first + last, int(block.times_ns[last]), goes)
