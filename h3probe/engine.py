@@ -168,7 +168,21 @@ class Engine:
                 self.tracker.feed_told(event)
             case _:
                 self.tracker.feed_proxy(event)
+        if self.tracker.quiet and not self._waits:
+            return []
         return self._collect(self.tracker.take())
+
+    @property
+    def _waits(self) -> bool:
+        """Whether something waits until its connection's process is known."""
+        return bool(
+            self._waiting
+            or self._waiting_icmp
+            or self._waiting_exchanges
+            or self._waiting_alt_svc
+            or self._waiting_told
+            or self._waiting_told_alt_svc
+        )
 
     def announce(self) -> list[AnyRecord]:
         """Return the first record, once; the time of the first packet must be known, or there is none."""
@@ -220,7 +234,7 @@ class Engine:
         return [m for m in self.tracker.timeline.take() if self._shown(m)]
 
     def _shown(self, moment: Moment) -> bool:
-        connection = self.connection(moment.connection)
+        connection = self._kept.peek(moment.connection or "")
         if connection is None:
             return True
         if self.filters.ports is not None and connection.server.port not in self.filters.ports:

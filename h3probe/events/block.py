@@ -44,13 +44,13 @@ class Block:
 
     def frame(self, index: int) -> Frame:
         """One of them."""
-        start = int(self.starts[index])
+        start = self.starts.item(index)
         return Frame(
             self.first + index,
-            int(self.times_ns[index]),
+            self.times_ns.item(index),
             self.link_type,
-            bytes(memoryview(self.data)[start : start + int(self.captured[index])]),
-            int(self.lengths[index]),
+            bytes(self.data[start : start + self.captured.item(index)]),
+            self.lengths.item(index),
             self.interface,
         )
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
+
+
+@lru_cache(maxsize=8192)
+def _spelling(host: bytes) -> str:
+    """The usual spelling of an address; of most addresses there are many packets."""
+    return str(ipaddress.ip_address(host))
 
 
 class Endpoint(NamedTuple):
@@ -24,7 +31,7 @@ class Endpoint(NamedTuple):
     @property
     def address(self) -> str:
         """The address alone, in its usual spelling (RFC 5952)."""
-        return str(ipaddress.ip_address(self.host))
+        return _spelling(self.host)
 
     @property
     def is_loopback(self) -> bool:

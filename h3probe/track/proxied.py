@@ -156,6 +156,11 @@ class ProxyTracker:
             ProxyDied: self._died,
         }
 
+    @property
+    def news(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._new_exchanges or self._new_alt_svc)
+
     def take(self) -> tuple[list[ExchangeSighting], list[AltSvcSighting]]:
         """Return the exchanges and Alt-Svc lines that have come since the last call."""
         taken = (self._new_exchanges, self._new_alt_svc)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
 from h3probe.wire.ja4 import ja4
+from h3probe.wire.quic import protection
 from h3probe.wire.quic.frames import Ack, ConnectionClose, Crypto, parse_frames
-from h3probe.wire.quic.protection import initial_keys, open_packet
 from h3probe.wire.reassembly import Reassembler
 from h3probe.wire.tls import handshake_messages, parse_client_hello, parse_server_hello
 
@@ -79,8 +79,7 @@ def open_initial(connection: QuicConnection, packet: LongPacket, largest: int, *
         if dcid is None:
             continue
         try:
-            keys = initial_keys(packet.version, dcid)
-            return open_packet(keys.client if from_client else keys.server, packet, largest)
+            return protection.open_initial(dcid, packet, largest, from_client=from_client)
         except DecodeError:
             continue
     return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
-from h3probe.wire.quic.protection import initial_keys, open_packet, retry_is_valid
+from h3probe.wire.quic.protection import open_initial, retry_is_valid
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint
@@ -55,7 +55,7 @@ def destination_id(flow: QuicFlow, datagram: UdpDatagram) -> bytes:
 def opens_as_client(packet: LongPacket) -> bool:
     """Whether this is a client's first Initial: its own Destination Connection ID gives the keys."""
     try:
-        open_packet(initial_keys(packet.version, packet.dcid).client, packet)
+        open_initial(packet.dcid, packet, from_client=True)
     except DecodeError:
         return False
     return True
@@ -92,7 +92,7 @@ def _answers(connection: QuicConnection, packet: LongPacket) -> bool:
 
 def _opens_as_server(key_dcid: bytes, packet: LongPacket) -> bool:
     try:
-        open_packet(initial_keys(packet.version, key_dcid).server, packet)
+        open_initial(key_dcid, packet, from_client=False)
     except DecodeError:
         return False
     return True

@@ -33,6 +33,10 @@ class BoundedTable[K, V]:
     def __iter__(self) -> Iterator[V]:
         return iter(list(self._entries.values()))
 
+    def peek(self, key: K) -> V | None:
+        """Return the entry, or None."""
+        return self._entries.get(key)
+
     def get(self, key: K) -> V | None:
         """Return the entry and mark it as used, or None."""
         value = self._entries.pop(key, None)

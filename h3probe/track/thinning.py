@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from h3probe.events import Block, Frame
-    from h3probe.track.tracker import Tracker
+    from h3probe.track.tracker import Connection, Tracker
 
     type Numbers = NDArray[np.int64]
     type Key = tuple[int, ...]
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 FLOWS_LIMIT = 65_536
 """Flows that are remembered to have no connection."""
 
+# A flow that began in this block is worth being counted if so many of its frames are still to come. One from an
+# earlier block will be there in the next ones too.
+_WORTH = 12
+# Fewer frames than these are summed up faster without numpy.
+_FEW = 24
 # Sequence numbers further apart than this may have gone round.
 _FAR = 1 << 30
 _NOWHERE = -(1 << 62)
@@ -215,7 +220,7 @@ class _Pass:
     def _after(self, index: int, group: int) -> bool:
         """Find out whether a flow's frames matter one by one, now that one was fed; return as `_feed`."""
         flow = self.flows[group]
-        if flow is None and not self.columns.kind[index]:
+        if flow is None and not self.columns.kind.item(index):
             return False
         now = steady(self.tracker)
         if flow is not None and (now is None or now[0].connection is not flow.state.connection):
@@ -224,8 +229,10 @@ class _Pass:
         if now is None:
             return False
         state, from_client = now
-        up, station = int(self.columns.upward[index]), int(self.columns.station[index])
+        up, station = int(self.columns.upward.item(index)), self.columns.station.item(index)
         if flow is None:
+            if not self._is_worth(index, group, state.connection):
+                return False
             flow = self.flows[group] = _Flow(self.columns.keys[group], state, from_client == bool(up))
             self.thinning.add(flow)
         elif flow.state == state and station in (0, flow.stations[up]):
@@ -234,6 +241,13 @@ class _Pass:
         flow.stations[up] = station or flow.stations[up]
         self._know([group])
         return self._look_again(index, group)
+
+    def _is_worth(self, index: int, group: int, connection: Connection | None) -> bool:
+        """Whether a flow lasts long enough for its frames to be counted."""
+        if connection is not None and connection.first.frame is not None and connection.first.frame < self.block.first:
+            return True
+        last = self.columns.starts[group + 1] - 1
+        return last - _WORTH >= self.columns.starts[group] and self.columns.order.item(last - _WORTH) > index
 
     def _know(self, groups: list[int]) -> None:
         """Fill in what is known of flows."""
@@ -284,6 +298,10 @@ class _Pass:
 
     def _sums(self, chosen: Numbers) -> Counted:
         """The sums of frames that stand flow by flow."""
+        if len(chosen) <= _FEW:
+            few = chosen.tolist()
+            latest = max(map(self.block.times_ns.item, few))
+            return Counted(len(few), latest, tuple(self._one_by_one(few)))
         groups = self.columns.group[chosen]
         firsts = np.flatnonzero(np.diff(groups, prepend=-1))
         up = self.columns.upward[chosen]
@@ -308,13 +326,33 @@ class _Pass:
                 wanted = HISTORY_LIMIT - len(connection.history)
                 order = tuple(client[first : min(end, first + wanted)].tolist()) if wanted > 0 else ()
                 flows.append(FlowCount(connection.id, *pair, order))
-            elif is_far and end - first > 1:
-                # Sequence numbers all over the place are taken one after the other.
-                for place in range(first, end):
-                    flows += self._sums(chosen[place : place + 1]).flows
+            elif is_far:
+                flows += self._one_by_one(chosen[first:end].tolist())
             else:
                 flows.append(self._tcp(connection.id, pair, chosen[first:end], client[first:end], size[first:end]))
         return Counted(len(chosen), int(self.block.times_ns[chosen].max()), tuple(flows))
+
+    def _one_by_one(self, chosen: list[int]) -> Iterator[FlowCount]:
+        """A count each, in order: where sequence numbers are all over the place, or where there are few."""
+        columns, block = self.columns, self.block
+        for index in chosen:
+            group = columns.group.item(index)
+            flow = self.flows[group]
+            if flow is None or flow.state.connection is None:
+                continue
+            client = columns.upward.item(index) == flow.client_up
+            size, tcp = columns.size.item(index), flow.state.connection.transport == "tcp"
+            time_ns = block.times_ns.item(index)
+            loaded = tcp and size > 0
+            reach = (columns.seq.item(index), size) if loaded else None
+            side = SideCount(1, size, size, block.first + index, time_ns, reach)
+            yield FlowCount(
+                flow.state.connection.id,
+                *((side, None) if client else (None, side)),
+                order=() if tcp else (client,),
+                turns=(client, client) if loaded else None,
+                answers_ns=(time_ns,) if loaded and not client else (),
+            )
 
     def _tcp(
         self, connection: str, pair: _Pair, frames: Numbers, client: NDArray[np.bool_], size: Numbers

@@ -107,6 +107,11 @@ class ToldTracker:
             self._waiting = [told for told in self._waiting if told.time_ns + told.within_ns + SLACK_NS > now_ns]
             self._join(ripe)
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to join, or to take."""
+        return bool(self._waiting) or self._new is not None
+
     def finish(self) -> None:
         """Join the rest."""
         waiting, self._waiting = self._waiting, []

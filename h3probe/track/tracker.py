@@ -211,6 +211,19 @@ class Tracker:
         self._hear_decrypted()
         self.told.finish()
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing has come since the last call of `take`."""
+        progress = self._progress
+        return self.decrypter is None and not (
+            progress.opened
+            or progress.settled
+            or progress.icmp
+            or progress.dns
+            or self.told.busy
+            or self.proxy.news
+        )
+
     def take(self) -> Progress:
         """Return what has come since the last call."""
         self._hear_decrypted()

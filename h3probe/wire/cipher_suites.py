@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
@@ -64,9 +65,14 @@ def expand_label(secret: bytes, label: bytes, length: int, digest: str = "sha256
         length: Of the result; at most that of the hash, so that one round of HMAC is enough (RFC 5869, 2.3).
         digest: The hash.
     """
+    return hmac.digest(secret, _round(label, length), digest)[:length]
+
+
+@lru_cache(maxsize=64)
+def _round(label: bytes, length: int) -> bytes:
+    """What the one round hashes: the HkdfLabel and the round's number."""
     full = b"tls13 " + label
-    info = length.to_bytes(2) + bytes((len(full),)) + full + b"\x00"
-    return hmac.digest(secret, info + b"\x01", digest)[:length]
+    return length.to_bytes(2) + bytes((len(full),)) + full + b"\x00\x01"
 
 
 def tls12_prf(secret: bytes, label: bytes, seed: bytes, length: int, digest: str) -> bytes:

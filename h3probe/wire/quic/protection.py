@@ -73,17 +73,35 @@ class PacketKeys:
             raise DecryptError("these keys do not open the packet") from None
 
 
-@dataclass(frozen=True, slots=True)
 class InitialKeys:
-    """The keys of the Initial packets of one connection.
+    """The keys of the Initial packets of one connection, each side's derived when it is asked for.
 
-    Attributes:
-        client: For what the client sends.
-        server: For what the server sends.
+    Args:
+        secret: What both sides' secrets come from (RFC 9001, 5.2).
+        prefix: What the version's labels begin with.
     """
 
-    client: PacketKeys
-    server: PacketKeys
+    __slots__ = ("_client", "_prefix", "_secret", "_server")
+
+    def __init__(self, secret: bytes, prefix: bytes) -> None:
+        self._secret = secret
+        self._prefix = prefix
+        self._client: PacketKeys | None = None
+        self._server: PacketKeys | None = None
+
+    @property
+    def client(self) -> PacketKeys:
+        """For what the client sends."""
+        if self._client is None:
+            self._client = _keys(self._secret, b"client in", self._prefix)
+        return self._client
+
+    @property
+    def server(self) -> PacketKeys:
+        """For what the server sends."""
+        if self._server is None:
+            self._server = _keys(self._secret, b"server in", self._prefix)
+        return self._server
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +132,7 @@ def initial_keys(version: int, dcid: bytes) -> InitialKeys:
     if parameters is None:
         raise DecryptError(f"no Initial keys for version 0x{version:08x}")
     secret = hmac.digest(parameters.salt, dcid, "sha256")
-    prefix = parameters.label_prefix
-    return InitialKeys(_keys(secret, b"client in", prefix), _keys(secret, b"server in", prefix))
+    return InitialKeys(secret, parameters.label_prefix)
 
 
 def packet_keys(secret: bytes, suite: Suite, prefix: bytes) -> PacketKeys:
@@ -149,6 +166,23 @@ def open_packet(keys: PacketKeys, packet: LongPacket, largest: int = -1) -> Open
         raise DecryptError(f"no whole protected packet: {packet.kind}, {len(packet.data)} bytes")
     bare = unmask(keys, packet.data, packet.pn_offset, 0x0F, largest)
     return Opened(bare.number, keys.open(bare.number, packet.data[len(bare.header) :], bare.header))
+
+
+@lru_cache(maxsize=256)
+def open_initial(dcid: bytes, packet: LongPacket, largest: int = -1, *, from_client: bool) -> Opened:
+    """Open an Initial; a packet that was opened lately, or one with the same bytes, costs nothing.
+
+    Args:
+        dcid: The connection ID that the keys come from.
+        packet: The Initial.
+        largest: As in `open_packet`.
+        from_client: Whose keys protect it.
+
+    Raises:
+        DecryptError: As `initial_keys` and `open_packet`.
+    """
+    keys = initial_keys(packet.version, dcid)
+    return open_packet(keys.client if from_client else keys.server, packet, largest)
 
 
 @dataclass(frozen=True, slots=True)
