@@ -17,19 +17,18 @@ LARGE = 2 * 1024 * 1024
 """Bytes from which on loading numpy is worth its while."""
 
 
-def thinned(reader: CaptureReader, tracker: Tracker, *, large: int = LARGE) -> Iterator[Event]:
+def thinned(reader: CaptureReader, tracker: Tracker) -> Iterator[Event]:
     """What there is to feed to the engine; each event has to be fed before the next one is asked for.
 
     Args:
         reader: The capture.
         tracker: The engine's.
-        large: Bytes from which on packets are counted that need not be looked at.
     """
-    if _size(reader) < large:
+    if _size(reader) < LARGE:
         # Compressed, or as it comes: only reading tells how large it is.
         for event in reader:
             yield event
-            if reader.offset >= large:
+            if reader.offset >= LARGE:
                 break
         else:
             return

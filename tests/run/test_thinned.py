@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from h3probe.capture import blocks
+from h3probe.run import thinned
+from h3probe.run.explaining import Asked, explained
+from tests.run.mixes import FOLDER, mixes, pcap, pcapng
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CAPTURES = sorted(FOLDER.glob("*.pcap"))
+
+
+@pytest.fixture(params=[2048, 1 << 20])
+def _in_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest capture counts as large; blocks are small, or hold all of it."""
+    monkeypatch.setattr(thinned, "LARGE", 0)
+    monkeypatch.setattr(blocks, "FEWEST", 1)
+    monkeypatch.setattr(blocks, "ONE_BY_ONE", 0)
+    monkeypatch.setattr(blocks, "SIZE", request.param)
+
+
+def both(path: Path) -> tuple[list[str], list[str]]:
+    """What is said of a capture in blocks, and frame by frame."""
+    said = []
+    for one_by_one in (False, True):
+        found = explained(Asked((str(path),), one_by_one=one_by_one))
+        said.append([str(each) for each in (*found.all_records, *found.all_moments)])
+    return said[0], said[1]
+
+
+@pytest.mark.usefixtures("_in_blocks")
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: path.stem)
+def test_a_recording_in_blocks_says_the_same(capture: Path) -> None:
+    """Each record and each line of the timeline is the same, whether packets are counted or looked at."""
+    fast, slow = both(capture)
+    assert fast == slow
+
+
+@pytest.mark.usefixtures("_in_blocks")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(frames=mixes(), write=st.sampled_from((pcap, pcapng)), cut=st.integers(0, 40))
+def test_a_mix_in_blocks_says_the_same(
+    frames: list[tuple[int, bytes, int]], write: Callable[..., bytes], cut: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """So it is for traffic that no client makes: lost, doubled, cut, disordered, with ports used anew."""
+    path = tmp_path_factory.getbasetemp() / "mix"
+    data = write(frames)
+    path.write_bytes(data[: len(data) - cut])
+    fast, slow = both(path)
+    assert fast == slow
