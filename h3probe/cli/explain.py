@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from h3probe.cli.expect_options import expect_options
+from h3probe.cli.explain_each import each_options, run_each
 from h3probe.cli.options import make_filters, output_options, witness_options
 
 if TYPE_CHECKING:
     from h3probe.cli.expect_options import ExpectOptions
+    from h3probe.cli.explain_each import EachOptions
 
 EPILOG = """\b
 Examples:
@@ -18,6 +20,7 @@ Examples:
   h3probe explain --keylog keys.log capture.pcapng
   h3probe explain --json office.pcap.gz home.pcap.zst
   h3probe explain capture.pcapng --client-log java.log
+  h3probe explain --jobs 8 captures/
   h3probe explain ci.pcapng --origin example.org --expect h3 --junit h3.xml
   ssh host tcpdump -U -w - | h3probe explain -
 
@@ -34,6 +37,7 @@ STDIN = "-"
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_options
 @expect_options
+@each_options
 @witness_options
 @click.option(
     "--timeline",
@@ -48,6 +52,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
     files: tuple[str, ...],
     as_json: bool,
     expect: ExpectOptions,
+    many: EachOptions,
     origins: tuple[str, ...],
     ports: tuple[int, ...],
     logs: tuple[str, ...],
@@ -57,14 +62,22 @@ def explain(  # noqa: PLR0913 - one parameter per option
     """Say what capture files show: which HTTP version was used, and why not HTTP/3.
 
     Reads pcap and pcapng, also compressed (gzip, zstandard), and events of the proxy (addons/h3probe_log.py); several
-    files are read as one. `-` is standard input, read as it comes.
+    files are read as one, in order of time. A folder stands for the captures in it, each a story of its own, explained
+    in parallel; `--each` says so of files. `-` is standard input, read as it comes.
     """
     from h3probe.run.explaining import Asked  # noqa: PLC0415 - the decoders load here
     from h3probe.run.explaining import explain as run  # noqa: PLC0415
     from h3probe.run.output import make_output  # noqa: PLC0415
 
+    filters = make_filters(origins, ports)
+    if many.wanted(files):
+        if logs or expect.junit is not None:
+            raise click.UsageError("--client-log and --junit are for one story, not for each of many captures")
+        ctx.exit(run_each(Asked(files, filters, expect.version, keylog), many, as_json=as_json))
+    if many.jobs is not None:
+        raise click.UsageError("--jobs is for --each, or for a folder: several files are read as one otherwise")
     limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]
     output = make_output(as_json=as_json, timeline_limit=limit, live=STDIN in files)
-    engine = run(Asked(files, make_filters(origins, ports), expect.version, keylog, logs), output)
+    engine = run(Asked(files, filters, expect.version, keylog, logs), output)
     expect.report(engine)
     ctx.exit(engine.exit_status)
