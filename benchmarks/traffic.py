@@ -86,9 +86,7 @@ def _hello(number: int, protocol: bytes) -> bytes:
 def quic(number: int, random: Random, packets: int) -> Packets:
     """A QUIC connection: its handshake, and then so many packets, two from the server for each from the client."""
     pair = Pair(number)
-    dcid, client_id, server_id = (
-        number.to_bytes(4) + bytes((kind,)) * 4 for kind in (1, 2, 3)
-    )
+    dcid, client_id, server_id = (number.to_bytes(4) + bytes((kind,)) * 4 for kind in (1, 2, 3))
     yield 0, pair.udp(initial(crypto(0, _hello(number, b"h3")), dcid=dcid, scid=client_id, size=1200))
     answer = b"\x02\0\0\0\0" + crypto(0, message(2, server_hello([(43, b"\x03\x04")])))
     sealed = initial(answer, dcid=client_id, scid=server_id, key_dcid=dcid, from_client=False)
@@ -128,7 +126,10 @@ def tls(number: int, random: Random, packets: int) -> Packets:
     for turn in range(packets):
         back = turn % 3 != 2
         part = _noise(random, MSS) if back else b""
-        yield (9000 if turn == 0 else 300), pair.tcp(ACK, *((theirs, ours) if back else (ours, theirs)), part, back=back)
+        yield (
+            (9000 if turn == 0 else 300),
+            pair.tcp(ACK, *((theirs, ours) if back else (ours, theirs)), part, back=back),
+        )
         theirs += len(part)
     yield 500, pair.tcp(FIN | ACK, ours, theirs)
     yield 9000, pair.tcp(FIN | ACK, theirs, ours + 1, back=True)

@@ -209,7 +209,9 @@ class PcapngReader(CaptureReader):
             return None
         blocks = np.frombuffer(found, np.int64)
         names = ("kind", "size", "interface", "high", "low", "captured", "length")
-        heads = np.ndarray((len(data) - 27,), np.dtype([(name, prefix + "u4") for name in names]), data, 0, (1,))[blocks]
+        heads = np.ndarray((len(data) - 27,), np.dtype([(name, prefix + "u4") for name in names]), data, 0, (1,))[
+            blocks
+        ]
         sizes, captured = heads["size"].astype(np.int64), heads["captured"].astype(np.int64)
         trailers = np.ndarray((len(data) - 3,), np.dtype(prefix + "u4"), data, 0, (1,))[blocks + sizes - 4]
         index = int(heads["interface"][0])

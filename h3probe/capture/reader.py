@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from h3probe.capture.blocks import Blocks
-    from h3probe.events import Block
-
     from h3probe.capture.window import Window
+    from h3probe.events import Block
 
 
 class Plain(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from h3probe.cli.options import gathered
+from h3probe.text import clean, count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from h3probe.run.batch import Outcome
     from h3probe.run.explaining import Asked
@@ -78,7 +80,7 @@ def run_each(asked: Asked, options: EachOptions, *, as_json: bool) -> int:
 
 def _print_records(outcome: Outcome) -> None:
     if outcome.error is not None:
-        click.echo(f"h3probe: {outcome.error}", err=True)
+        click.echo(f"h3probe: {clean(outcome.error)}", err=True)
     elif outcome.text is not None:
         with outcome.text.open(encoding=sys.stdout.encoding or "utf-8") as lines:
             for line in lines:
@@ -86,15 +88,20 @@ def _print_records(outcome: Outcome) -> None:
         sys.stdout.flush()
 
 
-def _draw(console: Console, outcomes: Iterable[Outcome], others: int) -> None:
+def _draw(console: Console, outcomes: Sequence[Outcome], others: int) -> None:
     """One table, a row for each capture."""
     from h3probe.show.table import Row, Table  # noqa: PLC0415 - imports rich
 
-    rows = [Row(_mark(console, outcome), [[outcome.name], _seen(outcome), _found(outcome)]) for outcome in outcomes]
-    title = f"{len(rows)} captures" if len(rows) != 1 else "1 capture"
+    folders = {str(Path(outcome.name).parent) for outcome in outcomes}
+    folder = os.path.commonpath(folders) if len({Path(name).is_absolute() for name in folders}) == 1 else ""
+    rows = []
+    for outcome in outcomes:
+        name = os.path.relpath(outcome.name, folder) if folder else outcome.name
+        rows.append(Row(_mark(console, outcome), [[name], _seen(outcome), _found(outcome)]))
+    title = f"{count(len(rows), 'capture')}{f' in {folder}' if folder else ''}"
     Table(("capture", "seen", "verdict"), (3, 2, 6), [(title, rows)]).draw(console)
     if others:
-        console.note(f"{others} other file{'s' if others > 1 else ''} left out: no capture that h3probe reads")
+        console.note(f"{count(others, 'other file')} left out: no capture that h3probe reads")
 
 
 def _mark(console: Console, outcome: Outcome) -> Part:
@@ -110,7 +117,7 @@ def _seen(outcome: Outcome) -> list[str]:
     if outcome.error is not None:
         return [""]
     counts = outcome.counts
-    return [f"{outcome.packets:,} packets, {counts['quic']:,} QUIC, {counts['tcp']:,} TCP"]
+    return [f"{count(outcome.packets, 'packet')}, {counts['quic']:,} QUIC, {counts['tcp']:,} TCP"]
 
 
 def _found(outcome: Outcome) -> list[str]:

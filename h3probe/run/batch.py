@@ -135,9 +135,7 @@ def _here(tasks: Sequence[_Task], done: Callable[[str], None]) -> Iterator[Outco
         yield outcome
 
 
-def _elsewhere(
-    tasks: Sequence[_Task], jobs: int, done: Callable[[str], None], stack: ExitStack
-) -> Iterator[Outcome]:
+def _elsewhere(tasks: Sequence[_Task], jobs: int, done: Callable[[str], None], stack: ExitStack) -> Iterator[Outcome]:
     pool = _pool(jobs)
     stack.callback(pool.shutdown, wait=True, cancel_futures=True)
     running = [pool.submit(_run, task) for task in tasks]

@@ -10,7 +10,7 @@ from h3probe.wire.ja4 import ja4
 from h3probe.wire.quic import protection
 from h3probe.wire.quic.frames import Ack, ConnectionClose, Crypto, parse_frames
 from h3probe.wire.reassembly import Reassembler
-from h3probe.wire.tls import handshake_messages, parse_client_hello, parse_server_hello
+from h3probe.wire.tls import handshake_messages, parse_client_hello, parse_server_hello, without_extensions
 
 if TYPE_CHECKING:
     from h3probe.track.quic import HelloStream, QuicConnection
@@ -113,11 +113,11 @@ def _client_hello(connection: QuicConnection, side: HelloStream) -> None:
     if not messages or messages[0][0] != CLIENT_HELLO:
         return
     try:
-        connection.hello = parse_client_hello(messages[0][1])
+        hello = parse_client_hello(messages[0][1])
     except DecodeError:
         return
     side.stream = Reassembler(limit=0)  # Nothing more is read from it.
-    connection.ja4 = ja4(connection.hello, "q")
+    connection.hello, connection.ja4 = without_extensions(hello), ja4(hello, "q")
     connection.mid_stream = False  # 0-RTT packets may have come before it.
     connection.note("S")
 
@@ -131,6 +131,6 @@ def _server_hello(connection: QuicConnection, side: HelloStream) -> None:
         except DecodeError:
             return
         if not hello.is_retry:
-            connection.server_hello = hello
+            connection.server_hello = without_extensions(hello)
             connection.note("s")
             return

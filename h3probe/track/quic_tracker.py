@@ -142,6 +142,7 @@ class QuicTracker:
     def feed(self, datagram: UdpDatagram) -> bool:
         """Take one datagram; return whether it is QUIC."""
         key = flow_key(datagram.source, datagram.destination)
+        self.flows.now = datagram.frame
         flow = self.flows.get(key)
         if flow is None:
             if not looks_like_quic(datagram.payload, datagram.length):
@@ -189,6 +190,7 @@ class QuicTracker:
 
     def feed_icmp(self, error: IcmpError) -> QuicConnection | None:
         """Take an ICMP error about a datagram; return the connection that it is about."""
+        self.flows.now = error.frame
         flow = self.flows.get(flow_key(error.source, error.destination))
         if flow is None or not flow.connections:
             return None

@@ -115,6 +115,7 @@ class TcpTracker:
     def feed(self, segment: TcpSegment) -> None:
         """Take one segment."""
         key = _key(segment.source, segment.destination)
+        self.table.now = segment.frame
         connection = self.table.get(key)
         opening = segment.flags & (SYN | ACK) == SYN
         if connection is not None and opening and connection.client_isn != segment.seq and not connection.reported:
@@ -150,6 +151,7 @@ class TcpTracker:
 
     def feed_icmp(self, error: IcmpError) -> TcpConnection | None:
         """Take an ICMP error about a segment; return the connection that it is about."""
+        self.table.now = error.frame
         connection = self.table.get(_key(error.source, error.destination))
         if connection is None:
             return None

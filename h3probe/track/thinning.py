@@ -1,9 +1,9 @@
 """What matters of a block of frames, one by one, and what is left of it, counted.
 
-A capture of a day is downloads for the most part. Once a connection is ready, a packet of it that neither opens nor ends
-anything changes a handful of numbers; `Thinning` finds these packets with numpy, and hands on their sums. It is driven
-between a reader and the tracker: each event has to be fed before the next one is asked for, since what matters depends
-on what the tracker knows by then. What the tracker knows in the end is the same as if each frame had been fed.
+A capture of a day is downloads for the most part. Once a connection is ready, a packet of it that neither opens nor
+ends anything changes a handful of numbers; `Thinning` finds these packets with numpy, and hands on their sums. It is
+driven between a reader and the tracker: each event has to be fed before the next one is asked for, since what matters
+depends on what the tracker knows by then. What it knows in the end is the same as if each frame had been fed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from h3probe.events import Block, Frame
     from h3probe.track.tracker import Connection, Tracker
 
+    type Flags = NDArray[np.bool_]
     type Numbers = NDArray[np.int64]
     type Key = tuple[int, ...]
-    type _Pair = tuple[SideCount | None, SideCount | None]
 
 FLOWS_LIMIT = 65_536
 """Flows that are remembered to have no connection."""
@@ -276,13 +276,14 @@ class _Pass:
         self.waiting = self.waiting or bool(counted.any())
         return more
 
-    def _counts(self, frames: Numbers) -> NDArray[np.bool_]:
+    def _counts(self, frames: Numbers) -> Flags:
         """Which of these frames, all ordinary, are counted."""
         columns = self.columns
         groups, up = columns.group[frames], columns.upward[frames].astype(np.int64)
         station = columns.station[frames]
-        fits: NDArray[np.bool_] = columns.kind[frames] & self.kinds[groups, up] != 0
-        return fits & ((station == _NONE) | (station == self.stations[groups, up]))
+        fits: Flags = (columns.kind[frames] & self.kinds[groups, up]) != 0
+        fits &= (station == _NONE) | (station == self.stations[groups, up])
+        return fits
 
     def _flush(self, until: int, group: int | None = None) -> Iterator[Counted]:
         """What was counted up to a frame, of all flows or of one."""
@@ -309,14 +310,13 @@ class _Pass:
         size = self.columns.size[chosen]
         expected = self.expected[groups, (~client).astype(np.int64)]
         ahead = ((self.columns.seq[chosen] - expected + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
-        sides = zip(
-            *(self._sides(chosen, mine, size, ahead, firsts) for mine in (client, ~client)), strict=True
-        )
+        clients = self._sides(chosen, client, size, ahead, firsts)
+        servers = self._sides(chosen, ~client, size, ahead, firsts)
         far = np.maximum.reduceat(np.where(size > 0, np.abs(ahead) + size, 0), firsts) >= _FAR
         ends = [*firsts[1:].tolist(), len(chosen)]
         flows: list[FlowCount] = []
-        for number, first, end, pair, is_far in zip(
-            groups[firsts].tolist(), firsts.tolist(), ends, sides, far.tolist(), strict=True
+        for number, first, end, theirs, ours, is_far in zip(
+            groups[firsts].tolist(), firsts.tolist(), ends, clients, servers, far.tolist(), strict=True
         ):
             flow = self.flows[number]
             connection = None if flow is None else flow.state.connection
@@ -325,11 +325,12 @@ class _Pass:
             if connection.transport == "quic":
                 wanted = HISTORY_LIMIT - len(connection.history)
                 order = tuple(client[first : min(end, first + wanted)].tolist()) if wanted > 0 else ()
-                flows.append(FlowCount(connection.id, *pair, order))
+                flows.append(FlowCount(connection.id, theirs, ours, order))
             elif is_far:
                 flows += self._one_by_one(chosen[first:end].tolist())
             else:
-                flows.append(self._tcp(connection.id, pair, chosen[first:end], client[first:end], size[first:end]))
+                turns, answers = self._turns(chosen[first:end], client[first:end], size[first:end])
+                flows.append(FlowCount(connection.id, theirs, ours, turns=turns, answers_ns=answers))
         return Counted(len(chosen), int(self.block.times_ns[chosen].max()), tuple(flows))
 
     def _one_by_one(self, chosen: list[int]) -> Iterator[FlowCount]:
@@ -348,28 +349,26 @@ class _Pass:
             side = SideCount(1, size, size, block.first + index, time_ns, reach)
             yield FlowCount(
                 flow.state.connection.id,
-                *((side, None) if client else (None, side)),
+                side if client else None,
+                None if client else side,
                 order=() if tcp else (client,),
                 turns=(client, client) if loaded else None,
                 answers_ns=(time_ns,) if loaded and not client else (),
             )
 
-    def _tcp(
-        self, connection: str, pair: _Pair, frames: Numbers, client: NDArray[np.bool_], size: Numbers
-    ) -> FlowCount:
+    def _turns(self, frames: Numbers, client: Flags, size: Numbers) -> tuple[tuple[bool, bool] | None, tuple[int, ...]]:
+        """What `FlowCount` has of the order of the payloads of one TCP connection."""
         loaded = np.flatnonzero(size)
         if not len(loaded):
-            return FlowCount(connection, *pair)
+            return None, ()
         turns, times = client[loaded], self.block.times_ns[frames[loaded]]
         answers = times[1:][turns[:-1] & ~turns[1:]].tolist()
         if not turns[0]:
-            answers.insert(0, int(times[0]))
-        return FlowCount(
-            connection, *pair, turns=(bool(turns[0]), bool(turns[-1])), answers_ns=tuple(answers)
-        )
+            answers.insert(0, times.item(0))
+        return (bool(turns[0]), bool(turns[-1])), tuple(answers)
 
     def _sides(
-        self, chosen: Numbers, mine: NDArray[np.bool_], size: Numbers, ahead: Numbers, firsts: Numbers
+        self, chosen: Numbers, mine: Flags, size: Numbers, ahead: Numbers, firsts: Numbers
     ) -> Iterator[SideCount | None]:
         """Of each flow the sums of one side."""
         block, seq = self.block, self.columns.seq

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
 from h3probe.wire.ja4 import ja4
-from h3probe.wire.tls import Record, handshake_messages, parse_client_hello, parse_server_hello, records
+from h3probe.wire.tls import (
+    Record,
+    handshake_messages,
+    parse_client_hello,
+    parse_server_hello,
+    records,
+    without_extensions,
+)
 
 if TYPE_CHECKING:
     from h3probe.records import Side
@@ -164,14 +171,14 @@ class TlsProgress:
 
     def _client_hello(self, hello: ClientHello, mark: Mark) -> None:
         if self.hello is None or not self.hello.random:
-            self.hello, self.hello_mark, self.ja4 = hello, mark, ja4(hello, "t")
+            self.hello, self.hello_mark, self.ja4 = without_extensions(hello), mark, ja4(hello, "t")
         self._step(Step.CLIENT_HELLO, mark)
 
     def _server_hello(self, hello: ServerHello, mark: Mark) -> None:
         if hello.is_retry:
             self._step(Step.HELLO_RETRY, mark)
             return
-        self.server_hello = hello
+        self.server_hello = without_extensions(hello)
         self._step(Step.SERVER_HELLO_13 if hello.version == TLS13 else Step.SERVER_HELLO_12, mark)
 
     def _alert(self, half: _Half, record: Record, mark: Mark, *, from_client: bool) -> None:

@@ -6,6 +6,7 @@ nothing that is known of that connection may speak against it: a log may be anot
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -73,6 +74,7 @@ class ToldTracker:
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._by_port: BoundedTable[tuple[Literal["quic", "tcp"], int], list[Connection]] = BoundedTable(PORTS_LIMIT)
+        self._latest: deque[tuple[list[Connection], Connection]] = deque()
         self._waiting: list[Told] = []
         self._retry_ns = 0
         self._new: ToldFacts | None = None
@@ -87,6 +89,11 @@ class ToldTracker:
             self._by_port.put(key, same)
         same.append(connection)
         del same[:-PER_PORT]
+        self._latest.append((same, connection))
+        if len(self._latest) > LIMIT:
+            earliest, gone = self._latest.popleft()
+            if earliest and earliest[0] is gone:
+                del earliest[0]
 
     def feed(self, told: Told) -> None:
         """Take a report; it is joined a little later."""

@@ -131,7 +131,6 @@ class Tracker:
     def feed(self, frame: Frame) -> None:
         """Take one frame."""
         self.packets += 1
-        self.quic.flows.now = self.tcp.table.now = frame.number
         self.clock.see(frame.time_ns)
         self.fact = fact = self.decoder.decode(frame)
         if isinstance(fact, UdpDatagram):
@@ -216,12 +215,7 @@ class Tracker:
         """Whether nothing has come since the last call of `take`."""
         progress = self._progress
         return self.decrypter is None and not (
-            progress.opened
-            or progress.settled
-            or progress.icmp
-            or progress.dns
-            or self.told.busy
-            or self.proxy.news
+            progress.opened or progress.settled or progress.icmp or progress.dns or self.told.busy or self.proxy.news
         )
 
     def take(self) -> Progress:

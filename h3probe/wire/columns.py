@@ -1,7 +1,7 @@
 """The headers of many frames at once: what a frame is, for those that are ordinary TCP segments and UDP datagrams.
 
-The same questions as in `h3probe.wire.packet`, answered with numpy for a whole block. Whatever is not ordinary - tunnels,
-fragments, IP options, DNS, ICMP, what a snaplen cut inside its headers - is left to that module, frame by frame.
+The same questions as in `h3probe.wire.packet`, answered with numpy for a whole block. Whatever is not ordinary
+(tunnels, fragments, IP options, DNS, ICMP, what a snaplen cut inside its headers) is left to that module, frame by frame.
 """
 
 from __future__ import annotations
@@ -251,7 +251,9 @@ class _Reading:
         self._transport(chosen, network + 40, heads, length, plain)
         self._flows(chosen, [*low, *high])
 
-    def _transport(self, chosen: Numbers, start: Numbers, heads: NDArray[np.void], length: Numbers, plain: Flags) -> None:
+    def _transport(
+        self, chosen: Numbers, start: Numbers, heads: NDArray[np.void], length: Numbers, plain: Flags
+    ) -> None:
         """Fill in what UDP's and TCP's headers say; `group` becomes 0 where a frame is ordinary."""
         captured = self.block.captured[chosen] - start
         ports = heads["ports"].astype(np.int64)

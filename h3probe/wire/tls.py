@@ -6,7 +6,7 @@ frame is broken raises `DecodeError`; one extension that is broken costs only th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
@@ -157,6 +157,11 @@ class EncryptedExtensions:
 
     alpn: str | None
     early_data: bool
+
+
+def without_extensions[Hello: (ClientHello, ServerHello)](hello: Hello) -> Hello:
+    """A hello to be kept for long: without the contents of its extensions, of which the other fields have what counts."""
+    return replace(hello, extensions=())
 
 
 def looks_like_client_hello(data: bytes) -> bool:

@@ -17,8 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FOLDER = Path(__file__).parents[2] / "captures"
-ETHERNET_CAPTURES = ("curl-http3.pcap", "jdk26-client-any.pcap", "curl-retry.pcap", "jdk26-tinyproxy-any.pcap")
-HOP_LIMIT, PROTOCOL, TCP_SEQ, UDP_PAYLOAD, TCP_FLAGS = 22, 23, 38, 42, 47
+NAMES = (
+    "curl-http3.pcap",
+    "jdk26-client-any.pcap",
+    "curl-retry.pcap",
+    "jdk26-tinyproxy-any.pcap",
+    "jdk26-request-any.pcap",
+    "jdk26-http2-default.pcap",
+)
+# Offsets in an Ethernet frame with an IPv4 header without options.
+HOP_LIMIT, PROTOCOL, TCP_FLAGS = 22, 23, 47
 SECOND = 1_000_000_000
 
 
@@ -29,18 +37,25 @@ def recorded(name: str) -> tuple[bytes, ...]:
         return tuple(event.data for event in reader if isinstance(event, Frame))
 
 
-def _again(frame: bytes, arg: int) -> list[bytes]:
+def _transport(frame: bytes) -> tuple[int, int]:
+    """The protocol over IP, and where its header begins; 0 for neither IPv4 nor IPv6."""
+    if frame[12:15] == b"\x08\x00\x45" and len(frame) > 47:
+        return frame[PROTOCOL], 34
+    return (frame[20], 54) if frame[12:14] == b"\x86\xdd" and len(frame) > 67 else (0, 0)
+
+
+def again(frame: bytes, arg: int) -> list[bytes]:
     """As part of a download: the same ports, the next bytes."""
-    if len(frame) < 60 or frame[12:15] != b"\x08\x00\x45":
-        return [frame] * 2
-    if frame[PROTOCOL] == 17:
-        short = frame[:UDP_PAYLOAD] + bytes((0x40 | arg & 0x3F,)) + frame[UDP_PAYLOAD + 1 :]
+    protocol, at = _transport(frame)
+    if protocol == 17:
+        short = frame[: at + 8] + bytes((0x40 | arg & 0x3F,)) + frame[at + 9 :]
         return [frame, *[short] * (arg % 40)]
-    seq = int.from_bytes(frame[TCP_SEQ : TCP_SEQ + 4])
+    if protocol != 6:
+        return [frame] * 2
+    seq = int.from_bytes(frame[at + 4 : at + 8])
     step = (1, 700, 1 << 29, 1 << 31)[arg % 4]
     return [
-        frame[:TCP_SEQ] + (seq + step * number & 0xFFFFFFFF).to_bytes(4) + frame[TCP_SEQ + 4 :]
-        for number in range(arg % 40)
+        frame[: at + 4] + (seq + step * number & 0xFFFFFFFF).to_bytes(4) + frame[at + 8 :] for number in range(arg % 40)
     ]
 
 
@@ -64,7 +79,7 @@ def _over_ipv6(frame: bytes, _: int) -> list[bytes]:
 
 CHANGES: dict[str, Callable[[bytes, int], list[bytes]]] = {
     "as it is": lambda frame, _: [frame],
-    "again": _again,
+    "again": again,
     "twice": lambda frame, _: [frame, frame],
     "lost": lambda _, __: [],
     "cut": lambda frame, arg: [frame[: max(arg, 1)]],
@@ -75,16 +90,14 @@ CHANGES: dict[str, Callable[[bytes, int], list[bytes]]] = {
     "flags": _flags,
     "swapped": _swap,
     "version 6": _over_ipv6,
-    "other byte": lambda frame, arg: [
-        frame[: arg % len(frame)] + bytes((arg & 0xFF,)) + frame[arg % len(frame) + 1 :]
-    ],
+    "other byte": lambda frame, arg: [frame[: arg % len(frame)] + bytes((arg & 0xFF,)) + frame[arg % len(frame) + 1 :]],
 }
 
 
 @st.composite
 def mixes(draw: st.DrawFn) -> list[tuple[int, bytes, int]]:
     """Frames with their times in nanoseconds and their lengths on the wire."""
-    names = draw(st.lists(st.sampled_from(ETHERNET_CAPTURES), min_size=1, max_size=3))
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3))
     gap = draw(st.sampled_from((0, 1_000, 200_000_000)))
     sources = [list(recorded(name)) for name in names]
     mixed: list[tuple[int, bytes, int]] = []
@@ -92,7 +105,9 @@ def mixes(draw: st.DrawFn) -> list[tuple[int, bytes, int]]:
     kinds = st.tuples(st.sampled_from(sorted(CHANGES)), st.integers(0, 65_535))
     changes = draw(st.dictionaries(st.integers(0, 120), kinds, max_size=40))
     pauses = draw(
-        st.dictionaries(st.integers(0, 120), st.sampled_from((-SECOND, 4 * SECOND, 70 * SECOND, 4000 * SECOND)), max_size=4)
+        st.dictionaries(
+            st.integers(0, 120), st.sampled_from((-SECOND, 4 * SECOND, 70 * SECOND, 4000 * SECOND)), max_size=4
+        )
     )
     order = draw(st.randoms(use_true_random=False))
     number = 0

@@ -48,7 +48,10 @@ def test_a_recording_in_blocks_says_the_same(capture: Path) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(frames=mixes(), write=st.sampled_from((pcap, pcapng)), cut=st.integers(0, 40))
 def test_a_mix_in_blocks_says_the_same(
-    frames: list[tuple[int, bytes, int]], write: Callable[..., bytes], cut: int, tmp_path_factory: pytest.TempPathFactory
+    frames: list[tuple[int, bytes, int]],
+    write: Callable[..., bytes],
+    cut: int,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """So it is for traffic that no client makes: lost, doubled, cut, disordered, with ports used anew."""
     path = tmp_path_factory.getbasetemp() / "mix"

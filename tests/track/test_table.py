@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from h3probe.track.table import BoundedTable
+from h3probe.track.table import BoundedTable, RecencyTable
 
 
 def test_what_was_used_least_recently_leaves_first() -> None:
@@ -61,3 +61,39 @@ def test_the_limit_holds_and_nothing_is_lost(limit: int, steps: list[tuple[str, 
             held.discard(key)
         assert len(table) == len(held) <= limit
         assert set(table) == held
+
+
+def test_uses_told_late_count_at_their_time() -> None:
+    """Of three entries that leaves which was used least recently, in whatever order the uses were told."""
+    table: RecencyTable[str, int] = RecencyTable(3)
+    for number, key in enumerate("abc"):
+        table.now = number
+        table.put(key, number)
+    table.now = 10
+    assert table.get("b") == 1
+    table.use("a", 9)
+    table.use("a", 5)
+    table.now = 11
+    assert table.full
+    assert table.put("d", 3) == [2]
+    assert table.put("e", 4) == [0]
+    assert table.put("f", 5) == [1]
+    assert table.evicted == 3
+    assert table.peek("a") is None
+
+
+@given(st.lists(st.tuples(st.sampled_from(("put", "get", "pop")), st.integers(0, 9)), max_size=80))
+def test_a_recency_table_is_a_bounded_table(steps: list[tuple[str, int]]) -> None:
+    """While uses are told at once, both hold the same entries."""
+    bounded: BoundedTable[int, int] = BoundedTable(4)
+    recency: RecencyTable[int, int] = RecencyTable(4)
+    for now, (step, key) in enumerate(steps):
+        recency.now = now
+        if step == "put":
+            assert bounded.put(key, key) == recency.put(key, key)
+        elif step == "get":
+            assert bounded.get(key) == recency.get(key)
+        else:
+            assert bounded.pop(key) == recency.pop(key)
+        assert len(recency) == len(bounded)
+        assert all(key in recency for key in range(10) if key in bounded)

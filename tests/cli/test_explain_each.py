@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from h3probe.cli import main
+from tests.run.mixes import FOLDER
+
+GOOD, BAD = FOLDER / "curl-http3.pcap", FOLDER / "jdk26-udp-dropped-uri-only.pcap"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A good capture, a bad one, and something else; 120 columns without colour."""
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+    shutil.copy(GOOD, tmp_path / "a.pcap")
+    shutil.copy(BAD, tmp_path / "b.pcap")
+    (tmp_path / "notes").write_text("no capture")
+    return tmp_path
+
+
+def test_a_folder_gives_one_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each capture with its verdict; the status is the worst of all."""
+    assert main(["explain", "--jobs", "1", str(folder)]) == 1
+    output = capsys.readouterr().out
+    assert "2 captures" in output
+    assert output.index("a.pcap  ") < output.index("HTTP/3 from the first") < output.index("b.pcap  ")
+    assert "repeated-timeout" in output
+    assert "1 other file left out" in output
+
+
+def test_records_come_capture_by_capture(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each begins with its capture record, and ends with its summary; they are the same as alone."""
+    assert main(["explain", "--json", "--jobs", "1", str(folder)]) == 1
+    each = capsys.readouterr().out
+    alone = ""
+    for name in ("a.pcap", "b.pcap"):
+        main(["explain", "--json", str(folder / name)])
+        alone += capsys.readouterr().out
+    assert each == alone
+
+
+def test_each_makes_files_stories_of_their_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without it they are one; with it there are as many summaries as files. An unreadable one is told of."""
+    files = [str(folder / name) for name in ("a.pcap", "b.pcap", "notes")]
+    assert main(["explain", "--json", "--each", "--jobs", "1", *files]) == 2
+    said = capsys.readouterr()
+    types = [json.loads(line)["type"] for line in said.out.splitlines()]
+    assert types.count("summary") == 2
+    assert "is text" in said.err
+
+
+@pytest.mark.parametrize(
+    "args", [["--jobs", "2", str(GOOD)], ["--each", "--client-log", "log", str(GOOD)], ["--each", "-"]]
+)
+def test_what_does_not_go_together_is_refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Workers without captures to share, a client's log of many captures, a pipe as one of many."""
+    assert main(["explain", *args]) == 2
+    assert capsys.readouterr().err
