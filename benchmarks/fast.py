@@ -2,9 +2,10 @@
 
     uv run python -m benchmarks.fast [FOLDER]
 
-The captures are made once (`benchmarks/traffic.py`) and kept in FOLDER (2.5 GB; default `.cache/benchmarks`). tshark is
-asked with `-T fields` for the facts that h3probe needs to say what it says. What is printed first is CPU time, user and
-system, since it depends least on what else the machine does; times of different runs are not to be compared, ratios are.
+The captures are made once (`benchmarks/traffic.py`) and kept in FOLDER (2.5 GB; default `.cache/benchmarks`). tshark
+is asked with `-T fields` for the facts that h3probe needs to say what it says. What is printed first is CPU time, user
+and system, since it depends least on what else the machine does; times of different runs are not to be compared, ratios
+are.
 """
 
 from __future__ import annotations
@@ -24,15 +25,48 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROOT = Path(__file__).parents[1]
-FIELDS = """
-frame.number frame.time_epoch frame.len ip.src ip.dst ipv6.src ipv6.dst
-tcp.stream tcp.srcport tcp.dstport tcp.flags tcp.seq_raw tcp.len udp.stream udp.srcport udp.dstport udp.length
-tls.record.content_type tls.handshake.type tls.handshake.version tls.handshake.ciphersuite tls.handshake.extension.type
-tls.handshake.extensions_server_name tls.handshake.extensions_alpn_str tls.alert_message.desc
-quic.header_form quic.long.packet_type quic.version quic.dcid quic.scid quic.packet_number quic.frame_type
-quic.cc.error_code quic.cc.reason_phrase http.request.method http.request.uri http.response.code
-icmp.type icmp.code dns.qry.name
-""".split()
+FIELDS = (
+    "frame.number",
+    "frame.time_epoch",
+    "frame.len",
+    "ip.src",
+    "ip.dst",
+    "ipv6.src",
+    "ipv6.dst",
+    "tcp.stream",
+    "tcp.srcport",
+    "tcp.dstport",
+    "tcp.flags",
+    "tcp.seq_raw",
+    "tcp.len",
+    "udp.stream",
+    "udp.srcport",
+    "udp.dstport",
+    "udp.length",
+    "tls.record.content_type",
+    "tls.handshake.type",
+    "tls.handshake.version",
+    "tls.handshake.ciphersuite",
+    "tls.handshake.extension.type",
+    "tls.handshake.extensions_server_name",
+    "tls.handshake.extensions_alpn_str",
+    "tls.alert_message.desc",
+    "quic.header_form",
+    "quic.long.packet_type",
+    "quic.version",
+    "quic.dcid",
+    "quic.scid",
+    "quic.packet_number",
+    "quic.frame_type",
+    "quic.cc.error_code",
+    "quic.cc.reason_phrase",
+    "http.request.method",
+    "http.request.uri",
+    "http.response.code",
+    "icmp.type",
+    "icmp.code",
+    "dns.qry.name",
+)
 """Addresses, ports, times and sizes; handshakes, versions, names and ends of connections; what else explains them."""
 MIB = 1 << 20
 

@@ -189,6 +189,8 @@ def _run(task: _Task) -> Outcome:
 class _Gathering:
     """An `Output` that fills in an outcome."""
 
+    wants_moments = False
+
     def __init__(self, outcome: Outcome, writer: NdjsonWriter | None) -> None:
         self._outcome = outcome
         self._writer = writer

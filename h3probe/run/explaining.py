@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import gc
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from h3probe.engine import Engine
 from h3probe.errors import KeyLogError
@@ -59,6 +60,8 @@ class Explained:
         stories: Which connections belong together.
     """
 
+    wants_moments: ClassVar[bool] = True
+
     all_records: list[AnyRecord] = field(default_factory=list)
     all_moments: list[Moment] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -107,7 +110,9 @@ def explain(asked: Asked, output: Output) -> Engine:
     """
     with ExitStack() as stack:
         readers = _open(asked, stack)
+        stack.enter_context(_seldom_collected())
         engine = _engine(asked, readers)
+        engine.tracker.timeline.muted = not output.wants_moments
         live = STDIN in asked.files
         handfuls = 0
         for event in _events(asked, readers, engine):
@@ -125,6 +130,17 @@ def explain(asked: Asked, output: Output) -> Engine:
         output.records(engine.finish(truncated=truncated, dropped=sum(dropped) if dropped else None))
         output.close()
     return engine
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Let Python look for garbage less often: hardly any is made that is not gone by itself, and much is kept."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def _events(asked: Asked, readers: list[CaptureReader | ProxyEvents], engine: Engine) -> Iterator[Event]:

@@ -20,6 +20,10 @@ HELD_MORE = 500
 class Output(Protocol):
     """What a run of the engine talks to."""
 
+    @property
+    def wants_moments(self) -> bool:
+        """Whether anything comes of moments; if not, nobody need make them."""
+
     def moments(self, moments: Iterable[Moment]) -> None:
         """Show what happened."""
 
@@ -35,6 +39,8 @@ class Output(Protocol):
 
 class JsonOutput:
     """NDJSON on standard output; what is no result goes to standard error."""
+
+    wants_moments = False
 
     def __init__(self) -> None:
         from h3probe.show.ndjson import NdjsonWriter  # noqa: PLC0415 - only where it is used
@@ -64,6 +70,8 @@ class ConsoleOutput:
         timeline_limit: The most lines of the timeline that are printed; None for all.
         live: Whether lines are printed as they come.
     """
+
+    wants_moments = True
 
     def __init__(self, timeline_limit: int | None = None, *, live: bool = True) -> None:
         from h3probe.show.console import Console  # noqa: PLC0415 - imports rich

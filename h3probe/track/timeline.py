@@ -27,10 +27,15 @@ def process_info(process: Process | None) -> ProcessInfo | None:
 
 
 class Timeline:
-    """Collects moments until they are taken."""
+    """Collects moments until they are taken.
+
+    Attributes:
+        muted: Whether nobody takes them.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.muted = False
         self._moments: list[Moment] = []
 
     def say(  # noqa: PLR0913 - a line has these parts
@@ -44,6 +49,8 @@ class Timeline:
         weight: Literal["start", "progress", "good", "bad"] = "progress",
     ) -> None:
         """Add a line about a connection; `text` must be free of control characters."""
+        if self.muted:
+            return
         self._moments.append(
             Moment(
                 time_ns=mark.time_ns,

@@ -1,7 +1,8 @@
 """The headers of many frames at once: what a frame is, for those that are ordinary TCP segments and UDP datagrams.
 
 The same questions as in `h3probe.wire.packet`, answered with numpy for a whole block. Whatever is not ordinary
-(tunnels, fragments, IP options, DNS, ICMP, what a snaplen cut inside its headers) is left to that module, frame by frame.
+(tunnels, fragments, IP options, DNS, ICMP, what a snaplen cut inside its headers) is left to that module, frame by
+frame.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from h3probe.wire.ip import TCP, UDP
+from h3probe.wire.ip import INITIAL_HOP_LIMITS, TCP, UDP
 from h3probe.wire.link import network_layer
 from h3probe.wire.packet import TcpSegment, UdpDatagram
 from h3probe.wire.quic.aggregate import LARGEST_PLAIN
@@ -66,7 +67,7 @@ _V6 = np.dtype(
         "itemsize": 56,
     }
 )  # fmt: skip
-_INITIAL_HOP_LIMITS: Final = (64, 128, 255)
+_FIRST_HOP = np.isin(np.arange(256), sorted(INITIAL_HOP_LIMITS))
 _MIX: Final = tuple(np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
 
@@ -126,8 +127,10 @@ class _Reading:
     def __init__(self, block: Block, dns_ports: Collection[int]) -> None:
         count = len(block)
         self.block = block
-        self.tunnel_ports = np.array(sorted(TUNNEL_PORTS), np.int64)
-        self.dns_ports = np.array(sorted(dns_ports), np.int64)
+        # By port: 1 for a tunnel's, 2 for one of DNS.
+        self.ports = np.zeros(1 << 16, np.uint8)
+        self.ports[list(TUNNEL_PORTS)] = 1
+        self.ports[list(dns_ports)] |= 2
         self.bytes = np.frombuffer(block.data, np.uint8)
         self.kind = np.zeros(count, np.uint8)
         self.group = np.full(count, -1, np.int64)
@@ -169,7 +172,7 @@ class _Reading:
         if block.link_type == _ETHERNET:
             kinds = self._at(12, ">u2").astype(np.int64)
             network += 14
-            tagged = np.isin(kinds, _VLAN)
+            tagged = (kinds == _VLAN[0]) | (kinds == _VLAN[1]) | (kinds == _VLAN[2])
             if tagged.any():
                 kinds = np.where(tagged, self._at(16, ">u2").astype(np.int64), kinds)
                 network[tagged] += 4
@@ -260,10 +263,9 @@ class _Reading:
         source, destination = ports >> 16, ports & 0xFFFF
         udp = plain & (heads["protocol"] == UDP) & (length >= 8) & (captured >= 8)
         if udp.any():
-            tunnel = np.isin(source, self.tunnel_ports) | np.isin(destination, self.tunnel_ports)
-            names = np.isin(source, self.dns_ports) | np.isin(destination, self.dns_ports)
-            self.alone[chosen[udp & names & ~tunnel]] = True
-            udp &= ~names & ~tunnel & (heads["size"] == length)
+            special = self.ports[source] | self.ports[destination]
+            self.alone[chosen[udp & (special == 2)]] = True
+            udp &= (special == 0) & (heads["size"] == length)
             first = heads["udp"]
             seen = udp & (captured > 8) & (length > 8)
             short = seen & (first & 0xC0 == 0x40) & (length - 8 <= LARGEST_PLAIN)
@@ -285,7 +287,7 @@ class _Reading:
             self.kind[rows] = np.where(quiet, kind, 0).astype(np.uint8)
         ordinary = chosen[udp | tcp]
         self.group[ordinary] = 0
-        self.station[chosen[~np.isin(heads["hops"], _INITIAL_HOP_LIMITS)]] = 0
+        self.station[chosen[~_FIRST_HOP[heads["hops"]]]] = 0
 
     def _flows(self, chosen: Numbers, keys: list[Words]) -> None:
         """Tell the flows apart, exactly, by their keys."""

@@ -28,7 +28,7 @@ _IPV6: Final = struct.Struct(">B3xHBx16s16s")
 _FRAGMENT_HEADER: Final = struct.Struct(">BxHI")
 
 
-_INITIAL_HOP_LIMITS: Final = frozenset({64, 128, 255})
+INITIAL_HOP_LIMITS: Final = frozenset({64, 128, 255})
 
 
 class Fragment(NamedTuple):
@@ -70,7 +70,7 @@ class IpPacket(NamedTuple):
 def is_first_hop(version: int, data: bytes, offset: int) -> bool:
     """Whether no router has passed a packet on yet: its hop limit is one that systems start with."""
     at = offset + (8 if version == 4 else 7)
-    return at < len(data) and data[at] in _INITIAL_HOP_LIMITS
+    return at < len(data) and data[at] in INITIAL_HOP_LIMITS
 
 
 def parse_ipv4(data: bytes, offset: int, limit: int, wire_end: int) -> IpPacket:

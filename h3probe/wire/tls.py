@@ -160,7 +160,7 @@ class EncryptedExtensions:
 
 
 def without_extensions[Hello: (ClientHello, ServerHello)](hello: Hello) -> Hello:
-    """A hello to be kept for long: without the contents of its extensions, of which the other fields have what counts."""
+    """A hello to be kept for long: without its extensions, of which the other fields have what counts."""
     return replace(hello, extensions=())
 
 

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from h3probe.cli import main
 from tests.run.mixes import FOLDER
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GOOD, BAD = FOLDER / "curl-http3.pcap", FOLDER / "jdk26-udp-dropped-uri-only.pcap"
 

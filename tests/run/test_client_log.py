@@ -23,6 +23,8 @@ class Notes:
 
     said: list[str] = field(default_factory=list)
 
+    wants_moments = True
+
     def moments(self, moments: Iterable[Moment]) -> None:
         """None are made here."""
 

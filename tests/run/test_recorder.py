@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class Notes:
     """An output that keeps what is said."""
 
+    wants_moments = True
+
     def __init__(self) -> None:
         self.notes: list[str] = []
 

@@ -24,6 +24,8 @@ ROOT = 4000
 class Shown:
     """An output that keeps everything."""
 
+    wants_moments = True
+
     def __init__(self) -> None:
         self.lines: list[Moment] = []
         self.told: list[AnyRecord] = []

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +13,7 @@ from tests.run.mixes import FOLDER, mixes, pcap, pcapng
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 CAPTURES = sorted(FOLDER.glob("*.pcap"))
 

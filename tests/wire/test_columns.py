@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 
 from h3probe.capture import blocks, read_capture
-from h3probe.events import Block
 from h3probe.wire.columns import QUIC_SHORT, TCP_DATA, TCP_EMPTY, UDP_OTHER, flow_name, read_columns
 from h3probe.wire.packet import FIN, RST, SYN, PacketDecoder, TcpSegment, UdpDatagram
 from tests.run.mixes import mixes, pcap
@@ -15,6 +14,8 @@ from tests.wire.packets import SECOND, ethernet, ipv4, ipv6, tcp, udp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from h3probe.events import Block
 
 DNS = (53, 5353)
 PACKETS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from h3probe.errors import DecodeError, TruncatedError
 from h3probe.wire.buffer import Reader
@@ -138,6 +138,7 @@ def _packet(payload: bytes, offset: int) -> tuple[LongPacket | ShortPacket, int]
 
 
 def _long_packet(payload: bytes, offset: int) -> tuple[LongPacket, int]:
+    """A packet with a long header (RFC 9000, 17.2.2 to 17.2.5), and the offset after it."""
     reader = Reader(payload, offset)
     first = reader.u8()
     number = reader.u32()
@@ -154,8 +155,23 @@ def _long_packet(payload: bytes, offset: int) -> tuple[LongPacket, int]:
         return _versionless(number, dcid, scid, payload, reader), len(payload)
     if max(len(dcid), len(scid)) > LONGEST_CONNECTION_ID:
         raise DecodeError(f"a connection ID of {max(len(dcid), len(scid))} bytes")
-    stub = LongPacket(number, version.long_types[first >> 4 & 3], dcid, scid, b"", offset, 0, b"")
-    return _versioned(stub, payload, reader)
+    kind = version.long_types[first >> 4 & 3]
+    if kind == "retry":
+        token = reader.rest()
+        short = len(token) < _TAG
+        packet = LongPacket(number, kind, dcid, scid, token[:-_TAG], offset, 0, payload[offset:], truncated=short)
+        return packet, len(payload)
+    try:
+        token = reader.take(reader.varint()) if kind == "initial" else b""
+        length = reader.varint()
+    except TruncatedError:
+        return LongPacket(number, kind, dcid, scid, b"", offset, 0, payload[offset:], truncated=True), len(payload)
+    if length < SMALLEST_PROTECTED:
+        raise DecodeError(f"a packet of {length} bytes at offset {offset}")
+    start = reader.position
+    end = start + length
+    cut = end > len(payload)
+    return LongPacket(number, kind, dcid, scid, token, offset, start - offset, payload[offset:end], (), cut), end
 
 
 def _versionless(number: int, dcid: bytes, scid: bytes, payload: bytes, reader: Reader) -> LongPacket:
@@ -167,28 +183,3 @@ def _versionless(number: int, dcid: bytes, scid: bytes, payload: bytes, reader: 
         raise DecodeError("a Version Negotiation without versions")
     offered = tuple(reader.u32() for _ in range(count))
     return LongPacket(number, "version-negotiation", dcid, scid, b"", 0, 0, payload, offered, truncated=bool(odd))
-
-
-def _versioned(stub: LongPacket, payload: bytes, reader: Reader) -> tuple[LongPacket, int]:
-    """Complete a packet by what its version puts after the connection IDs (RFC 9000, 17.2.2 to 17.2.5)."""
-    offset = stub.offset
-    if stub.kind == "retry":
-        token = reader.rest()
-        packet = replace(stub, token=token[:-_TAG], data=payload[offset:], truncated=len(token) < _TAG)
-        return packet, len(payload)
-    try:
-        token = reader.take(reader.varint()) if stub.kind == "initial" else b""
-        length = reader.varint()
-    except TruncatedError:
-        return replace(stub, data=payload[offset:], truncated=True), len(payload)
-    if length < SMALLEST_PROTECTED:
-        raise DecodeError(f"a packet of {length} bytes at offset {offset}")
-    end = reader.position + length
-    packet = replace(
-        stub,
-        token=token,
-        pn_offset=reader.position - offset,
-        data=payload[offset:end],
-        truncated=end > len(payload),
-    )
-    return packet, end
