@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from h3probe.capture.window import Window
     from h3probe.events import Block
 
-SIZE = 8 * 1024 * 1024
+SIZE = 4 * 1024 * 1024
 """Bytes that are read at once, at most."""
 
 FEWEST = 32

@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class BoundedTable[K, V]:
@@ -66,14 +66,16 @@ class RecencyTable[K, V]:
         limit: The most entries held.
         evicted: How many had to leave.
         now: When what is used now is used: a number that never falls.
+        on_leave: Called with an entry that would have to leave; it may tell of later uses, and another one leaves.
     """
 
-    __slots__ = ("_entries", "_queue", "_used", "evicted", "limit", "now")
+    __slots__ = ("_entries", "_queue", "_used", "evicted", "limit", "now", "on_leave")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.evicted = 0
         self.now = 0
+        self.on_leave: Callable[[V], None] | None = None
         self._entries: dict[K, V] = {}
         self._used: dict[K, int] = {}
         # Who may have to leave next; made when that is first asked. An entry that was used since is put back.
@@ -84,11 +86,6 @@ class RecencyTable[K, V]:
 
     def __contains__(self, key: K) -> bool:
         return key in self._entries
-
-    @property
-    def full(self) -> bool:
-        """Whether the next new entry makes another one leave."""
-        return len(self._entries) >= self.limit
 
     def peek(self, key: K) -> V | None:
         """Return the entry, or None."""
@@ -130,6 +127,9 @@ class RecencyTable[K, V]:
         while True:
             when, key = heappop(self._queue)
             used = self._used.get(key)
+            if used == when and self.on_leave is not None:
+                self.on_leave(self._entries[key])
+                used = self._used[key]
             if used == when:
                 del self._used[key]
                 return self._entries.pop(key)

@@ -22,7 +22,7 @@ from h3probe.wire.columns import flow_name, read_columns
 from h3probe.wire.packet import TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 FLOWS_LIMIT = 65_536
 """Flows that are remembered to have no connection."""
 
-# A flow that began in this block is worth being counted if so many of its frames are still to come. One from an
-# earlier block will be there in the next ones too.
-_WORTH = 12
+# A flow is worth being counted if so many of its frames are still to come in this block: of one that began in it, of
+# one from an earlier block. One that is older than that will be there in the next ones too.
+_WORTH, _WORTH_EARLIER = 24, 6
 # Fewer frames than these are summed up faster without numpy.
 _FEW = 24
 # Sequence numbers further apart than this may have gone round.
@@ -72,6 +72,9 @@ class Thinning:
         self._flows: dict[Key, _Flow] = {}
         self._by_connection: dict[str, _Flow] = {}
         self._link_type = -1
+        self._pass: _Pass | None = None
+        tracker.quic.flows.on_leave = lambda flow: self._catch_up(flow.connections)
+        tracker.tcp.table.on_leave = lambda connection: self._catch_up([connection])
 
     def events(self, block: Block) -> Iterator[Frame | Counted]:
         """The frames that matter, each after the counts of those before it that have to do with it."""
@@ -83,7 +86,8 @@ class Thinning:
         if len(self._flows) - len(self._by_connection) > FLOWS_LIMIT:
             self._flows = {flow.key: flow for flow in self._by_connection.values()}
         self.settled()
-        return _Pass(self, block).events()
+        self._pass = _Pass(self, block)
+        return self._pass.events()
 
     def find(self, key: Key) -> _Flow | None:
         """The flow with this name, if its packets are counted."""
@@ -102,6 +106,13 @@ class Thinning:
         if flow.state.connection is not None:
             self._by_connection.pop(flow.state.connection.id, None)
             self.tracker.watched.discard(flow.state.connection.id)
+
+    def _catch_up(self, connections: Sequence[Connection]) -> None:
+        """Connections that were used least recently, as far as the tracker knows, are about to be let go of."""
+        for connection in connections:
+            flow = self._by_connection.get(connection.id)
+            if flow is not None and self._pass is not None:
+                self._pass.catch_up(flow)
 
     def settled(self) -> list[_Flow]:
         """Let go of the flows whose connections were settled; return them."""
@@ -132,6 +143,8 @@ class _Pass:
         self.frozen = bool((times - before >= JUMP_NS).any())
         self.sweep_at = self._next_sweep(0)
         self.groups = columns.group.tolist()
+        self.places: dict[Key, int] | None = None
+        self.at = 0
         flows = len(columns.keys)
         self.flows: list[_Flow | None] = list(map(thinning.find, columns.keys))
         # By group, and by direction (down, up) or side (client, server): kinds of frames that are counted, stations
@@ -175,11 +188,12 @@ class _Pass:
         group, sweeps = self.groups[index], index == self.sweep_at
         if self.waiting:
             lone = bool(self.columns.alone[index])
-            if self.disorder[index] or sweeps or (group < 0 and not lone) or self.tracker.full:
+            if self.disorder[index] or sweeps or (group < 0 and not lone):
                 yield from self._flush(index)
             elif group >= 0 and self.flows[group] is not None:
                 yield from self._flush(index, group)
             self.pending[index] = False
+        self.at = index
         yield self.block.frame(index)
         if sweeps:
             self.sweep_at = self._next_sweep(index + 1)
@@ -197,11 +211,25 @@ class _Pass:
 
     def _lost(self, flow: _Flow, index: int) -> bool:
         """A flow's frames matter again, one by one; return whether any of this block was thought not to."""
-        if flow not in self.flows:
+        group = self._group(flow)
+        if group is None:
             return False
-        group = self.flows.index(flow)
         self.flows[group] = None
         return self._look_again(index, group)
+
+    def _group(self, flow: _Flow) -> int | None:
+        """The number of a flow in this block, where it has any frames in it."""
+        if self.places is None:
+            self.places = {key: group for group, key in enumerate(self.columns.keys)}
+        group = self.places.get(flow.key)
+        return group if group is not None and self.flows[group] is flow else None
+
+    def catch_up(self, flow: _Flow) -> None:
+        """Tell the tracker at once, in the middle of a frame, what was counted of a flow."""
+        group = self._group(flow)
+        if group is not None:
+            for counted in self._flush(self.at, group):
+                self.tracker.count(counted)
 
     def _after_odd(self, index: int) -> bool:
         """As `_after`, for a frame that is not ordinary."""
@@ -244,10 +272,14 @@ class _Pass:
 
     def _is_worth(self, index: int, group: int, connection: Connection | None) -> bool:
         """Whether a flow lasts long enough for its frames to be counted."""
-        if connection is not None and connection.first.frame is not None and connection.first.frame < self.block.first:
+        first = self.block.first
+        if connection is not None and connection.first.frame is not None:
+            first = connection.first.frame
+        if first < self.block.first - 2 * len(self.block):
             return True
+        ahead = _WORTH_EARLIER if first < self.block.first else _WORTH
         last = self.columns.starts[group + 1] - 1
-        return last - _WORTH >= self.columns.starts[group] and self.columns.order.item(last - _WORTH) > index
+        return last - ahead >= self.columns.starts[group] and self.columns.order.item(last - ahead) > index
 
     def _know(self, groups: list[int]) -> None:
         """Fill in what is known of flows."""

@@ -162,11 +162,6 @@ class Tracker:
             else:
                 self.tcp.count(connection, flow)
 
-    @property
-    def full(self) -> bool:
-        """Whether a new connection makes another one leave: that which was used least recently."""
-        return self.quic.flows.full or self.tcp.table.full
-
     def feed_proxy(self, event: ProxyEvent) -> None:
         """Take an event of the proxy."""
         self.clock.see(event.time_ns)

@@ -7,6 +7,7 @@ frame is broken raises `DecodeError`; one extension that is broken costs only th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
@@ -161,7 +162,29 @@ class EncryptedExtensions:
 
 def without_extensions[Hello: (ClientHello, ServerHello)](hello: Hello) -> Hello:
     """A hello to be kept for long: without its extensions, of which the other fields have what counts."""
-    return replace(hello, extensions=())
+    if isinstance(hello, ServerHello):
+        return replace(hello, extensions=())
+    # Most clients offer what the one before offered.
+    return replace(
+        hello,
+        extensions=(),
+        cipher_suites=_shared(hello.cipher_suites),
+        alpn=_shared(hello.alpn),
+        alpn_raw=_shared(hello.alpn_raw),
+        supported_versions=_shared(hello.supported_versions),
+        groups=_shared(hello.groups),
+        key_share_groups=_shared(hello.key_share_groups),
+        signature_algorithms=_shared(hello.signature_algorithms),
+    )
+
+
+_shared_values = lru_cache(maxsize=512)(tuple)
+
+
+def _shared[T](value: tuple[T, ...]) -> tuple[T, ...]:
+    """The same tuple for the same values."""
+    shared: tuple[T, ...] = _shared_values(value)
+    return shared
 
 
 def looks_like_client_hello(data: bytes) -> bool:

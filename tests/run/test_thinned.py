@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from h3probe.capture import blocks
 from h3probe.run import thinned
 from h3probe.run.explaining import Asked, explained
+from h3probe.track import quic_tracker, tcp_tracker, thinning
+from h3probe.track.table import RecencyTable
 from tests.run.mixes import FOLDER, mixes, pcap, pcapng
 
 if TYPE_CHECKING:
@@ -18,13 +20,26 @@ if TYPE_CHECKING:
 CAPTURES = sorted(FOLDER.glob("*.pcap"))
 
 
-@pytest.fixture(params=[2048, 1 << 20])
+class Crowded(RecencyTable[Any, Any]):
+    """A table that is full with two connections."""
+
+    def __init__(self, _: int) -> None:
+        super().__init__(2)
+
+
+@pytest.fixture(params=[(2048, RecencyTable), (1 << 20, RecencyTable), (1 << 20, Crowded)])
 def _in_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The smallest capture counts as large; blocks are small, or hold all of it."""
+    """The smallest capture counts as large; blocks are small, or hold all of it; or connections have to leave early."""
+    size, table = request.param
+    monkeypatch.setattr(quic_tracker, "RecencyTable", table)
+    monkeypatch.setattr(tcp_tracker, "RecencyTable", table)
+    monkeypatch.setattr(thinning, "_WORTH", 1)
+    monkeypatch.setattr(thinning, "_WORTH_EARLIER", 1)
+    monkeypatch.setattr(thinning, "_FEW", 3)
     monkeypatch.setattr(thinned, "LARGE", 0)
     monkeypatch.setattr(blocks, "FEWEST", 1)
     monkeypatch.setattr(blocks, "ONE_BY_ONE", 0)
-    monkeypatch.setattr(blocks, "SIZE", request.param)
+    monkeypatch.setattr(blocks, "SIZE", size)
 
 
 def both(path: Path) -> tuple[list[str], list[str]]:

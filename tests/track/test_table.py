@@ -74,7 +74,6 @@ def test_uses_told_late_count_at_their_time() -> None:
     table.use("a", 9)
     table.use("a", 5)
     table.now = 11
-    assert table.full
     assert table.put("d", 3) == [2]
     assert table.put("e", 4) == [0]
     assert table.put("f", 5) == [1]
@@ -97,3 +96,14 @@ def test_a_recency_table_is_a_bounded_table(steps: list[tuple[str, int]]) -> Non
             assert bounded.pop(key) == recency.pop(key)
         assert len(recency) == len(bounded)
         assert all(key in recency for key in range(10) if key in bounded)
+
+
+def test_who_has_to_leave_is_asked_first() -> None:
+    """An entry of which later uses are told then stays, and the next one leaves."""
+    table: RecencyTable[str, str] = RecencyTable(2)
+    table.on_leave = lambda value: table.use(value, 5) if value == "a" else None
+    for number, key in enumerate("ab"):
+        table.now = number
+        table.put(key, key)
+    table.now = 6
+    assert table.put("c", "c") == ["b"]
