@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 Output = AnyRecord | object
 # Connections kept for the diagnosis; what had to be forgotten is counted and said.
-KEPT_CONNECTIONS = 25_000
+KEPT_CONNECTIONS = 20_000
 UNOWNED = "Owner not known"
 SILENT = "Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it."
 SILENT_BEHIND_PROXY = "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection."

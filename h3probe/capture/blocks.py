@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import select
 from typing import TYPE_CHECKING
 
 from h3probe.events.block import PADDING
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from h3probe.capture.reader import CaptureReader
     from h3probe.capture.window import Window
     from h3probe.events import Block
@@ -21,15 +24,24 @@ ONE_BY_ONE = 64 * 1024
 """Bytes that are read one by one after that, before the next try."""
 
 
+MOMENT_S = 0.002
+"""How long a packet from a pipe waits for others, at most; whoever writes a file into it is back by then."""
+
+
 class Blocks:
     """A buffer of its own over a window's stream, which is used again and again.
 
     While it has bytes the window has none, and the other way round: `read` takes them over, and gives them back where
     something comes that is no ordinary packet.
+
+    Args:
+        window: Over the stream.
+        live: A stream where reading on may have to wait, so that packets that are there are not held back for more.
     """
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, live: BinaryIO | None) -> None:
         self._window = window
+        self._live = live
         self._data = bytearray()
         self._at = self._end = 0
         self._one_by_one = 0
@@ -41,6 +53,8 @@ class Blocks:
             if window.offset < self._one_by_one and window.left:
                 return None
             self._take_over()
+        while self._live is not None and self._end - self._at < SIZE // 4 and _has_more(self._live) and self._fill():
+            pass
         for _ in range(2):
             plain = reader.plain(self._data, self._at, self._end)
             if plain is not None and len(plain.block) >= FEWEST:
@@ -49,6 +63,8 @@ class Blocks:
                 return plain.block
             if plain is not None:
                 reader.take_back(plain.block)
+                if self._live is not None:
+                    break
             if not self._fill():
                 break
         self._give_back()
@@ -79,3 +95,11 @@ class Blocks:
         self._window.take_back(bytes(memoryview(self._data)[self._at : self._end]))
         self._one_by_one = self._window.offset + ONE_BY_ONE
         self._at = self._end = 0
+
+
+def _has_more(stream: BinaryIO) -> bool:
+    """Whether a pipe has more, or will in a moment."""
+    try:
+        return bool(select.select([stream], [], [], MOMENT_S)[0])
+    except (OSError, ValueError):
+        return False  # nothing that can be waited for

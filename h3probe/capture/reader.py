@@ -90,7 +90,8 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         from h3probe.capture import blocks  # noqa: PLC0415 - only large captures need numpy
 
         if self._blocks is None:
-            self._blocks = blocks.Blocks(self._window)
+            live = self.stream is not None and not self.stream.seekable()
+            self._blocks = blocks.Blocks(self._window, self.stream if live else None)
         return self._blocks.read(self)
 
     @abstractmethod

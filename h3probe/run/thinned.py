@@ -43,6 +43,7 @@ def thinned(reader: CaptureReader, tracker: Tracker) -> Iterator[Event]:
             continue
         for event in reader:
             yield event
+            thinning.fed()
             break
         else:
             return

@@ -82,7 +82,7 @@ class QuicTracker:
         *,
         on_open: Callable[[QuicConnection], None],
         on_evict: Callable[[QuicConnection], None],
-        limit: int = 12_000,
+        limit: int = 10_000,
     ) -> None:
         self._timeline = timeline
         self._new_id = new_id

@@ -62,7 +62,7 @@ class TcpTracker:
         *,
         on_open: Callable[[TcpConnection], None],
         on_evict: Callable[[TcpConnection], None],
-        limit: int = 12_000,
+        limit: int = 10_000,
     ) -> None:
         self._timeline = timeline
         self._new_id = new_id

@@ -114,6 +114,18 @@ class Thinning:
             if flow is not None and self._pass is not None:
                 self._pass.catch_up(flow)
 
+    def fed(self) -> _Flow | None:
+        """Let go of the flow of the frame that was fed last, of no block, if it is no longer steady; return it."""
+        fact = self.tracker.fact
+        flow = self.find(flow_name(fact)) if isinstance(fact, UdpDatagram | TcpSegment) else None
+        if flow is None:
+            return None
+        now = steady(self.tracker)
+        if now is not None and now[0] == flow.state:
+            return None
+        self.remove(flow)
+        return flow
+
     def settled(self) -> list[_Flow]:
         """Let go of the flows whose connections were settled; return them."""
         lost = []
@@ -233,17 +245,8 @@ class _Pass:
 
     def _after_odd(self, index: int) -> bool:
         """As `_after`, for a frame that is not ordinary."""
-        fact = self.tracker.fact
-        if self.columns.alone[index] or not isinstance(fact, UdpDatagram | TcpSegment):
-            return False
-        flow = self.thinning.find(flow_name(fact))
-        if flow is None:
-            return False
-        now = steady(self.tracker)
-        if now is not None and now[0] == flow.state:
-            return False
-        self.thinning.remove(flow)
-        return self._lost(flow, index)
+        lost = None if self.columns.alone[index] else self.thinning.fed()
+        return lost is not None and self._lost(lost, index)
 
     def _after(self, index: int, group: int) -> bool:
         """Find out whether a flow's frames matter one by one, now that one was fed; return as `_feed`."""

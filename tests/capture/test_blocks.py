@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import gzip
-from io import BytesIO
-from typing import TYPE_CHECKING
+from io import BytesIO, RawIOBase
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -64,3 +64,33 @@ def test_blocks_hold_what_one_by_one_comes(
     one, other = read_capture(BytesIO(packed)), read_capture(BytesIO(packed))
     assert in_blocks(one) == list(other)
     assert (one.truncated, one.dropped, one.offset) == (other.truncated, other.dropped, other.offset)
+
+
+class Pipe(RawIOBase):
+    """Gives what it has, and must not be asked for more while there are packets to tell of."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = list(pieces)
+        self.told = 0
+
+    def readable(self) -> bool:
+        """It is read."""
+        return True
+
+    def readinto(self, room: Any) -> int:  # noqa: ANN401 - any buffer
+        """The next piece."""
+        assert self.told >= 3 or len(self.pieces) > 1, "somebody waits for a fourth packet before three are told of"
+        piece = self.pieces.pop(0) if self.pieces else b""
+        room[: len(piece)] = piece
+        return len(piece)
+
+
+def test_packets_that_are_there_are_not_held_back() -> None:
+    """From a pipe come three packets, and then nothing for long: they are told of before anybody waits."""
+    data = pcap([(number, bytes(60), 60) for number in range(4)])
+    pipe = Pipe(data[:24], data[24 : 24 + 3 * 76], data[24 + 3 * 76 :])
+    reader = read_capture(cast("BinaryIO", pipe))
+    for _ in range(3):
+        assert reader.block() is None
+        assert next(reader, None) is not None
+        pipe.told += 1

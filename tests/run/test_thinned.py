@@ -27,17 +27,22 @@ class Crowded(RecencyTable[Any, Any]):
         super().__init__(2)
 
 
-@pytest.fixture(params=[(2048, RecencyTable), (1 << 20, RecencyTable), (1 << 20, Crowded)])
+@pytest.fixture(
+    params=[(2048, RecencyTable, 1), (1 << 20, RecencyTable, 1), (1 << 20, Crowded, 1), (4096, RecencyTable, 8)]
+)
 def _in_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The smallest capture counts as large; blocks are small, or hold all of it; or connections have to leave early."""
-    size, table = request.param
+    """The smallest capture counts as large.
+
+    Blocks are small; or hold all of it; or connections have to leave early; or blocks come and go.
+    """
+    size, table, fewest = request.param
     monkeypatch.setattr(quic_tracker, "RecencyTable", table)
     monkeypatch.setattr(tcp_tracker, "RecencyTable", table)
     monkeypatch.setattr(thinning, "_WORTH", 1)
     monkeypatch.setattr(thinning, "_WORTH_EARLIER", 1)
     monkeypatch.setattr(thinning, "_FEW", 3)
     monkeypatch.setattr(thinned, "LARGE", 0)
-    monkeypatch.setattr(blocks, "FEWEST", 1)
+    monkeypatch.setattr(blocks, "FEWEST", fewest)
     monkeypatch.setattr(blocks, "ONE_BY_ONE", 0)
     monkeypatch.setattr(blocks, "SIZE", size)
 
