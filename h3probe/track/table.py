@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ class BoundedTable[K, V]:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.evicted = 0
-        self._entries: dict[K, V] = {}
+        # Not a dict: that one looks for its first entry past all that ever stood before it.
+        self._entries: OrderedDict[K, V] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -39,18 +41,18 @@ class BoundedTable[K, V]:
 
     def get(self, key: K) -> V | None:
         """Return the entry and mark it as used, or None."""
-        value = self._entries.pop(key, None)
+        value = self._entries.get(key)
         if value is not None:
-            self._entries[key] = value
+            self._entries.move_to_end(key)
         return value
 
     def put(self, key: K, value: V) -> list[V]:
         """Set an entry; return the entries that had to leave for it."""
-        self._entries.pop(key, None)
         self._entries[key] = value
+        self._entries.move_to_end(key)
         gone: list[V] = []
         while len(self._entries) > self.limit:
-            gone.append(self._entries.pop(next(iter(self._entries))))
+            gone.append(self._entries.popitem(last=False)[1])
             self.evicted += 1
         return gone
 
