@@ -17,9 +17,10 @@ from h3probe.diagnose.grouping import Beside, add_proxy_facts, origin_of_url, te
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.told import add_told_facts
+from h3probe.diagnose.untried import URI_ONLY, untried_origins
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.diagnose.words import past_proxy
-from h3probe.events import Dropped, Frame, Secrets, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
+from h3probe.events import Dropped, Frame, Secrets, SocketOwner, ToldAltSvc, ToldAsked, ToldExchange, Unreadable
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import (
@@ -56,10 +57,6 @@ KEPT_CONNECTIONS = 50_000
 UNOWNED = "Owner not known"
 SILENT = "Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it."
 SILENT_BEHIND_PROXY = "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection."
-URI_ONLY = (
-    "this is what HTTP_3_URI_ONLY with a proxy looks like: the request fails at once, with "
-    "UnsupportedProtocolVersionException."
-)
 NOT_KNOWN_TO_BE_ITS = (
     "No CONNECT to the proxy, and no QUIC packet and no TCP connection that is known to be the command's; the owner of "
     "{} on this host is not known."
@@ -162,7 +159,7 @@ class Engine:
                 self.unreadable.append(event.reason)
             case Secrets():
                 self.tracker.add_secrets(event)
-            case ToldExchange() | ToldAltSvc():
+            case ToldExchange() | ToldAltSvc() | ToldAsked():
                 self.tracker.feed_told(event)
             case _:
                 self.tracker.feed_proxy(event)
@@ -437,6 +434,10 @@ class Engine:
         wanted = self.filters.wanted
         sent = [c for c in self._kept if wanted is None or wanted(c)]
         unowned = [c for c in sent if c.process is None] if self.wants_command else []
+        of_one = self.wants_command or self.alone is not None or self.behind_proxy is not None
+        untried = self._untried(stories, silent=of_one and not sent and self.vantage == "wire")
+        if untried and not sent:
+            return untried
         asked = self.tracker.proxy.facts.exchanges or any(_at_proxy(connection) for connection in sent)
         if len(unowned) == len(sent) and self.behind_proxy is not None and not asked:
             sentence = SILENT_BEHIND_PROXY + HINTS[self.is_java] if self.vantage == "wire" else self._unseen("")
@@ -455,7 +456,17 @@ class Engine:
             and not any(_may_be_to(origin, connection) for connection in hidden)
         ]
         sentence = SILENT if self.vantage == "wire" else self._unseen(" for this origin")
-        return [self._silence(o, "any", sentence, n) for n, o in enumerate(absent, len(stories) + 1)]
+        first = len(stories) + len(untried) + 1
+        return [*untried, *(self._silence(o, "any", sentence, n) for n, o in enumerate(absent, first))]
+
+    def _untried(self, stories: list[Story], *, silent: bool) -> list[AnyRecord]:
+        """What the client's own log tells of requests that it did not even try, an origin each."""
+        sentences = untried_origins(self.tracker.told.facts, {story.origin for story in stories}, silent=silent)
+        client = self.alone or self.behind_proxy or "any"
+        return [
+            self._silence(origin, client, f"{sentence}{self._conditions()}", number)
+            for number, (origin, sentence) in enumerate(sentences.items(), len(stories) + 1)
+        ]
 
     def _unseen(self, what: str) -> str:
         past = "what went past it, if anything, is not seen without sniffing"

@@ -132,8 +132,7 @@ def _of_origin(
         if on_wire and not complete:
             return Fulfilment(origin, met=False, versions=versions, reason=f"{sentence} {MISSING}")
         if on_wire:
-            alone = "tcp" in conclusion.story.lacks and conclusion.story.vantage == "wire"
-            reasons.append(f"{sentence} {NO_TCP}" if alone else sentence)
+            reasons.append(f"{sentence} {NO_TCP}" if conclusion.story.tcp_unseen else sentence)
     return Fulfilment(origin, met=True, versions=versions, reason=counted or reasons[0])
 
 
@@ -166,7 +165,8 @@ def _told(conclusion: Conclusion) -> _Told:
 def _seen(conclusion: Conclusion) -> _Told:
     """What was seen of exchanges, and whether another connection may have carried some unseen.
 
-    The client's own log tells of all that the client did; a connection that lost a race was made for nothing.
+    The client's own log tells of all that the client did: a connection that lost a race was made for nothing. So it was
+    where all that it carried is known, and no exchange is among it.
     """
     story = conclusion.story
     versions = frozenset(e.version for e in story.exchanges if e.version is not None)
@@ -175,7 +175,8 @@ def _seen(conclusion: Conclusion) -> _Told:
         carriers |= {id_ for race in conclusion.races for id_ in (race.quic.id, race.tcp.id)}
     beside = any(q.id not in carriers and (q.established or q.mid_stream) and not is_dns(q) for q in story.quic)
     over_tcp = [*story.tcp, *(carrier for carrier, tunnel in story.tunnels if tunnel.open)]
-    return _Told(versions, beside or any(_may_carry(t) for t in over_tcp if t.id not in carriers))
+    unseen = [t for t in over_tcp if t.id not in carriers and not t.laid_open]
+    return _Told(versions, beside or any(map(_may_carry, unseen)))
 
 
 def _tunnelled(story: Story) -> _Told:

@@ -24,7 +24,7 @@ from h3probe.events.proxy import (
     TunnelAsked,
     UpstreamTrouble,
 )
-from h3probe.events.told import Told, ToldAltSvc, ToldExchange
+from h3probe.events.told import Told, ToldAltSvc, ToldAsked, ToldExchange
 from h3probe.events.wire import Dropped, Endpoint, Frame, Process, Secrets, SocketOwner, Unreadable
 
 Event = Frame | SocketOwner | Dropped | Unreadable | Secrets | ProxyEvent | Told
@@ -51,6 +51,7 @@ __all__ = [
     "SocketOwner",
     "Told",
     "ToldAltSvc",
+    "ToldAsked",
     "ToldExchange",
     "Transport",
     "TunnelAnswered",

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -14,11 +15,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 from h3probe.errors import UserError
 from h3probe.lab.java import JavaRuntime, command_line, compile_programs
 from h3probe.lab.outcome import HttpVersion, Outcome, parse_outcome
+from h3probe.vantage.clientlog.jdk import CATEGORIES, JdkLog
+from h3probe.vantage.clientlog.pipe import Sieve
+from h3probe.vantage.proxy_settings import client_log_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from h3probe.events import Told
     from h3probe.lab.authority import Authority
     from h3probe.lab.scenario import Expectation, Scenario
 
@@ -249,7 +254,11 @@ def other_client(text: str) -> OtherClient:
 
 
 async def run_client(
-    client: LabClient, argv: Sequence[str], folder: Path, told: Callable[[Outcome], None]
+    client: LabClient,
+    argv: Sequence[str],
+    folder: Path,
+    told: Callable[[Outcome], None],
+    on_log: Callable[[Told], None] | None = None,
 ) -> list[Outcome]:
     """Run a client to its end.
 
@@ -258,14 +267,17 @@ async def run_client(
         argv: Its command line.
         folder: Where it runs.
         told: Called with each outcome at once.
+        on_log: Called with what the client's own log tells, which a Java is asked to write then.
 
     Raises:
         UserError: It cannot be started, it does not end, or it says nothing.
     """
+    environment = client_log_environment("java", CATEGORIES)[0] if on_log is not None else None
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
             cwd=folder,
+            env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -275,7 +287,8 @@ async def run_client(
     outcomes: list[Outcome] = []
     try:
         async with asyncio.timeout(RUN_SECONDS):
-            complaint = asyncio.create_task(read_all(process.stderr))
+            reading = read_all(process.stderr) if on_log is None else _read_log(process.stderr, on_log)
+            complaint = asyncio.create_task(reading)
             while process.stdout is not None and (line := await process.stdout.readline()):
                 outcome = client.outcome(line.decode("utf-8", "replace"), len(outcomes) + 1)
                 if outcome is not None:
@@ -292,6 +305,20 @@ async def run_client(
     if not outcomes and not isinstance(client, OtherClient):
         raise UserError(f"{argv[0]} ended with status {status}: {said.strip().partition(chr(10))[0]}")
     return outcomes
+
+
+async def _read_log(stream: asyncio.StreamReader | None, on_log: Callable[[Told], None]) -> str:
+    """What a pipe gives until its end, but for a JDK's log, which is read."""
+    jdk, rest = JdkLog(), bytearray()
+    sieve = Sieve([jdk], [jdk])
+    while stream is not None and (data := await stream.read(1 << 16)):
+        rest += sieve.feed(data, time.time_ns())
+        for told in sieve.take():
+            on_log(told)
+    rest += sieve.finish(time.time_ns())
+    for told in sieve.take():
+        on_log(told)
+    return rest.decode("utf-8", "replace")
 
 
 async def read_all(stream: asyncio.StreamReader | None) -> str:

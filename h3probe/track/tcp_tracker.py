@@ -223,9 +223,9 @@ class TcpTracker:
         stream.bytes_seen = max(stream.bytes_seen, offset + segment.length)
         if stream.data is None:
             if from_client:
-                connection.asking = True
+                connection.asking = mark
             else:
-                connection.note_response(mark.time_ns)
+                connection.note_response(mark.time_ns, segment.length)
             return
         connection.cut = connection.cut or segment.length > len(segment.payload)
         self._read(connection)

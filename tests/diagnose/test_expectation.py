@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from h3probe.diagnose.conclusion import conclude
+from h3probe.diagnose.expectation import Account, judge
 from h3probe.filters import Filters
 from tests.diagnose.scenario import CHROMIUM, JDK, Explained, Network, Packet
 
@@ -324,6 +327,51 @@ def test_what_went_past_the_proxy_is_open() -> None:
     other.gets_ready(1.02)
     other.exchanges(1.1)
     assert not the(expected(network, "HTTP/2")).met
+
+
+def through_the_proxy(network: Network, *, terminated: bool) -> None:
+    """A race at a reverse proxy: HTTP/3 for the request, and a TCP connection that was ready and carried none."""
+    quic, tcp = network.quic(), network.tcp()
+    quic.connects(0.0)
+    tcp.connects(0.02)
+    proxy = network.proxy()
+    for connection in (quic, tcp):
+        proxy.hello(0.03, connection)
+    proxy.exchange(0.1, quic, "HTTP/3", intercepted=True)
+    proxy.ended(1.0, tcp, terminated=terminated)
+
+
+def test_tcp_that_lost_a_race_at_the_proxy_carried_none() -> None:
+    """Where TLS was terminated every exchange is reported: there was none on it, and the rest was HTTP/3."""
+    network = Network()
+    through_the_proxy(network, terminated=True)
+    judged = the(expected(network))
+    assert (judged.met, judged.reason) == (True, "HTTP/3 for the one request.")
+
+
+def test_tcp_that_passed_the_proxy_untouched_leaves_it_open() -> None:
+    """What it carried nobody saw."""
+    network = Network()
+    through_the_proxy(network, terminated=False)
+    judged = the(expected(network))
+    assert not judged.met
+    assert "cannot be told" in judged.reason
+
+
+@pytest.mark.parametrize("laid_open", [True, False])
+def test_tcp_that_was_decrypted_carried_what_it_carried(*, laid_open: bool) -> None:
+    """A connection of which every byte was read is known to have carried nothing."""
+    network = Network()
+    quic, tcp = network.quic(), network.tcp()
+    quic.connects(0.0)
+    tcp.connects(0.02)
+    network.told(0.1, quic, "HTTP/3", known_from="decrypted", scid=quic.client_scid)
+    engine = network.explain(expects="HTTP/3").engine
+    conclusions = [conclude(story) for story in engine.stories()]
+    (carrier,) = conclusions[0].story.tcp
+    carrier.laid_open = laid_open
+    (judged,) = judge(conclusions, Counter({Account("example.org:443", "HTTP/3", answered=True): 1}), "HTTP/3")
+    assert judged.met is laid_open
 
 
 def test_the_order_of_origins_is_the_one_of_their_stories() -> None:
