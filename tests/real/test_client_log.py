@@ -18,6 +18,7 @@ URL = f"https://localhost:{ADVERTISED}/"
 
 DIRECT = "-Djdk.httpclient.http3.maxDirectConnectionTimeout=15000"
 """So long that request 2 finds the attempt of request 1 pending, however slow the machine."""
+SHORTER = "-Djdk.httpclient.quic.maxInitialTimeout=20"
 KEPT = "-Djdk.httpclient.keepalive.timeout.h2=120"
 
 LOGGED = ["--client-log"]
@@ -29,7 +30,15 @@ SCENARIOS = {
         java(URL, "client", "ANY", 3, options=[DIRECT]), Firewall.DROP, options=RECORDED
     ),
     "blocked-with-a-shorter-timer": Scenario(
-        java(URL, "client", "ANY", 3, options=[DIRECT, "-Djdk.httpclient.quic.maxInitialTimeout=20", KEPT]),
+        # It lingers until the attempt has been closed, which comes after request 3 has left.
+        java(
+            URL,
+            "client",
+            "ANY",
+            3,
+            linger_ms=3000,
+            options=[DIRECT, "-Djdk.httpclient.quic.maxInitialTimeout=20", KEPT],
+        ),
         Firewall.DROP,
         options=RECORDED,
     ),
