@@ -131,9 +131,9 @@ def _of_origin(
             return Fulfilment(origin, met=False, versions=versions, reason=reason)
         if on_wire and not complete:
             return Fulfilment(origin, met=False, versions=versions, reason=f"{sentence} {MISSING}")
-        if on_wire:
-            alone = "tcp" in conclusion.story.lacks and conclusion.story.vantage == "wire"
-            reasons.append(f"{sentence} {NO_TCP}" if alone else sentence)
+        # An alternative's own port is no origin of any exchange: what is seen there is counted at the origin's.
+        alone = on_wire and "tcp" in conclusion.story.lacks and conclusion.story.vantage == "wire"
+        reasons.append(f"{sentence} {NO_TCP}" if alone else sentence)
     return Fulfilment(origin, met=True, versions=versions, reason=counted or reasons[0])
 
 

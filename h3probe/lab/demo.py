@@ -20,6 +20,7 @@ from h3probe.vantage.relay import Relay, RelaySpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from h3probe.diagnose.story import Vantage
     from h3probe.events import Frame
     from h3probe.lab.authority import Authority
     from h3probe.lab.clients import LabClient
@@ -33,7 +34,12 @@ _SETTLE_SECONDS = 0.05
 
 
 async def play(
-    scenario: Scenario, authority: Authority, on_moment: Callable[[Moment], None], other: LabClient | None = None
+    scenario: Scenario,
+    authority: Authority,
+    on_moment: Callable[[Moment], None],
+    other: LabClient | None = None,
+    *,
+    vantage: Vantage = "wire",
 ) -> Played:
     """Play a scenario and compare what came of it with what should have.
 
@@ -42,6 +48,8 @@ async def play(
         authority: Whose certificate the server shows and the client trusts.
         on_moment: Called with what happens, while it happens.
         other: Another client instead of the built-in one.
+        vantage: What h3probe takes the relay for. The client is the lab's, and nothing of it goes past the relay: what
+            is not seen there was not sent. That is more than who stands at any relay knows.
 
     Raises:
         UserError: The servers or the client cannot be started, or no relay can do what the network does.
@@ -49,8 +57,7 @@ async def play(
     impairment = scenario.network.impairment
     if impairment is None:
         raise UserError(f"a relay cannot do {scenario.network.beyond_relay}")
-    # The client is ours, and nothing of it goes past the relay: what is not seen here was not sent.
-    engine = Engine(source=f"demo {scenario.name}", format="relay", vantage="wire")
+    engine = Engine(source=f"demo {scenario.name}", format="relay", vantage=vantage)
     records: list[AnyRecord] = []
 
     def on_frame(frame: Frame) -> None:
