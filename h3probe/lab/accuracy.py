@@ -31,6 +31,8 @@ NOTICEABLE_S: Final = 1.0
 """A wait that is long enough to have a cost."""
 SLACK_S: Final = 3.0
 """What a request may take beside the wait for QUIC: a cold client, its handshakes, a busy machine."""
+LOGGED_S: Final = 1.1
+"""What the time of an exchange may be off where the client's log tells it in whole seconds."""
 ROUNDING_S: Final = 0.1
 """What a cost may be above what the client printed in whole milliseconds."""
 
@@ -137,6 +139,10 @@ def _transports(
     """Check the connection of each exchange that is known to be a certain request."""
     connections = {each.id: each for each in records if isinstance(each, QuicRecord | TcpRecord)}
     for exchange, outcome in zip(exchanges, outcomes, strict=False):
+        # A log may tell whole seconds; who stands on the way sees less than the client waits.
+        longest = outcome.seconds + (LOGGED_S if exchange.known_from == "client-log" else ROUNDING_S)
+        if exchange.took is not None and exchange.took > longest:
+            result.wrong.append(f"{exchange.id}: took {exchange.took:.3f} s; the client {outcome.seconds:.3f} s")
         connection = connections.get(exchange.connection or "")
         if connection is None or outcome.version is None:
             continue

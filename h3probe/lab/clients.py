@@ -181,9 +181,8 @@ class CurlClient:
         """One curl for all requests."""
         options = () if scenario.curl is None else scenario.curl.options
         written = rf"{_MARK} %{{http_version}} %{{http_code}} %{{time_total}} %{{local_port}} %{{errormsg}}\n"
-        argv = [self.program, "-sS", *options, "-w", written]
-        if place.trusts:
-            argv += ["--cacert", place.authority.ca_file.name]
+        trusted = ["--cacert", place.authority.ca_file.name] if place.trusts else []
+        argv = [self.program, "-sS", *trusted, *options, "-w", written]
         if place.logs:
             argv += ["-v", "--trace-ids", "--trace-time"]
         argv += ["--max-time", "60"]
