@@ -180,7 +180,8 @@ async def fill(plays: Sequence[Play], authority: Authority, told: Callable[[Play
         authority: Whose certificate the servers show.
         told: Called with each one that has ended.
     """
-    processors = asyncio.Semaphore(max(os.cpu_count() or 1, 2))
+    # One more than there are processors: most plays wait for a timer now and then.
+    processors = asyncio.Semaphore((os.cpu_count() or 1) + 1)
 
     async def fill_cells(play: Play) -> list[Cell]:
         async with AsyncExitStack() as stack:

@@ -22,7 +22,7 @@ def test_every_cell_is_right(parts: RealParts, tmp_path: Path, capsys: pytest.Ca
         lab.folder.chmod(0o777)
         give_routes(lab.netns)
         command = ["env", "PYTHONDONTWRITEBYTECODE=1", *H3PROBE, "lab", "matrix", "--json"]
-        ran = lab.run_here(parts.as_user(command), timeout=600)
+        ran = lab.run_here(parts.as_user(command), timeout=1500)
     cells = [json.loads(line) for line in ran.stdout]
     with capsys.disabled():
         print(f"\nmatrix: {ran.stderr[-1]}")  # noqa: T201 - it is to be read
