@@ -33,7 +33,7 @@ Exit status: 0 when no cell is wrong, else 1; 2 wrong usage.
 """
 )
 @click.argument("names", nargs=-1, metavar="[SCENARIO...]")
-@click.option("--client", "client_names", multiple=True, metavar="builtin|java|java25|curl|CMD",
+@click.option("--client", "client_names", multiple=True, metavar="builtin|java|java25|curl|chromium|CMD",
               help="Who asks (repeatable).  [default: all that are there]")  # fmt: skip
 @click.option("--java", "java_path", metavar="PATH", help="A JDK 26.  [default: $H3PROBE_JAVA, or of PATH]")
 @click.option("--java25", "java25_path", metavar="PATH",

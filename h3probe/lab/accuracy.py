@@ -33,6 +33,7 @@ SLACK_S: Final = 3.0
 """What a request may take beside the wait for QUIC: a cold client, its handshakes, a busy machine."""
 LOGGED_S: Final = 1.1
 """What the time of an exchange may be off where the client's log tells it in whole seconds."""
+_HERE: Final = ("localhost:", "127.0.0.1:", "[::1]:")
 ROUNDING_S: Final = 0.1
 """What a cost may be above what the client printed in whole milliseconds."""
 
@@ -66,6 +67,9 @@ def compare(
         cold_s: Seconds that its first request takes because the client itself has just begun.
         sees_all: Whether all the client's packets were to be seen.
     """
+    # A browser asks its maker for this and that as well.
+    origins = [(each, getattr(each, "origin", None)) for each in records]
+    records = [each for each, origin in origins if origin is None or origin.startswith(_HERE)]
     result = Compared()
     exchanges = sorted((each for each in records if isinstance(each, ExchangeRecord)), key=lambda each: each.at)
     places = _places(exchanges, outcomes)

@@ -41,14 +41,14 @@ class Place:
         proxy_port: A CONNECT proxy on 127.0.0.1, 0 for none.
         authority: Whom to trust.
         trusts: Whether the client is told to; else it is to do as its environment tells it.
-        logs: Whether it is to write its log to standard error.
+        log: Where its log goes, if it is to write one and writes it to a file; others write it to standard error.
     """
 
     url: str
     proxy_port: int
     authority: Authority
     trusts: bool = True
-    logs: bool = False
+    log: Path | None = None
 
 
 class LabClient(Protocol):
@@ -65,6 +65,10 @@ class LabClient(Protocol):
     @property
     def writes_secrets(self) -> bool:
         """Whether it writes its TLS secrets to $SSLKEYLOGFILE."""
+
+    @property
+    def trusts_environment(self) -> bool:
+        """Whether it trusts whom its environment names, such as a proxy's authority, where it is told nothing else."""
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """What should come of a scenario; None where nobody knows."""
@@ -90,6 +94,7 @@ class BuiltinClient:
     name = "builtin"
     logs = False
     writes_secrets = True
+    trusts_environment = True
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """The scenario's own."""
@@ -132,6 +137,7 @@ class JavaClient:
     name = "java"
     logs = True
     writes_secrets = False
+    trusts_environment = True
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """What is said for Java."""
@@ -168,6 +174,7 @@ class CurlClient:
     name = "curl"
     logs = True
     writes_secrets = True
+    trusts_environment = True
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """What is said for curl."""
@@ -183,7 +190,7 @@ class CurlClient:
         written = rf"{_MARK} %{{http_version}} %{{http_code}} %{{time_total}} %{{local_port}} %{{errormsg}}\n"
         trusted = ["--cacert", place.authority.ca_file.name] if place.trusts else []
         argv = [self.program, "-sS", *trusted, *options, "-w", written]
-        if place.logs:
+        if place.log is not None:
             argv += ["-v", "--trace-ids", "--trace-time"]
         argv += ["--max-time", "60"]
         if place.proxy_port:
@@ -215,6 +222,7 @@ class OtherClient:
 
     logs = False
     writes_secrets = False
+    trusts_environment = True
 
     @property
     def name(self) -> str:

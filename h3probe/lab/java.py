@@ -146,7 +146,7 @@ def command_line(java: JavaRuntime, scenario: Scenario, place: Place) -> list[st
     if place.trusts:
         properties.append(f"javax.net.ssl.trustStore={place.authority.trust_store.name}")
         properties.append(f"javax.net.ssl.trustStorePassword={TRUST_STORE_PASSWORD}")
-    if place.logs:
+    if place.log is not None:
         properties.append(f"{PROPERTY}={CATEGORIES}")
     if place.proxy_port and how.program == "Plain":
         properties += ["https.proxyHost=127.0.0.1", f"https.proxyPort={place.proxy_port}"]

@@ -17,6 +17,7 @@ from h3probe.errors import KeyLogError, UserError
 from h3probe.lab import scenario as scenarios
 from h3probe.lab.accuracy import compare
 from h3probe.lab.article import load_experiments
+from h3probe.lab.chromium import find_chromium
 from h3probe.lab.clients import BuiltinClient, JavaClient, Place, find_curl, other_client
 from h3probe.lab.connect_proxy import connect_proxy
 from h3probe.lab.demo import play as play_behind_relay
@@ -51,6 +52,8 @@ SCENARIOS: Final[dict[Way, tuple[str, ...]]] = {
     "reverse": ("alt-svc", "client-level-race", "http3-uri-only"),
 }
 """What is played in these ways; in a network of its own, everything is."""
+
+_TERMINATES_TLS: Final = ("intercept", "proxy-intercept", "reverse")
 
 WITHOUT_HTTP3: Final = ("alt-svc", "udp-blocked", "http1-only", "http2-only", "packet-loss", "connect-tunnel")
 """What is played with a client that knows no HTTP/3: the others would be the same again."""
@@ -124,7 +127,7 @@ def find_clients(names: Sequence[str], java: str | None, java25: str | None) -> 
     """The clients with these names, or all that are there.
 
     Args:
-        names: `builtin`, `java`, `java25`, `curl`, or commands.
+        names: `builtin`, `java`, `java25`, `curl`, `chromium`, or commands.
         java: A JDK 26, where it is not found by itself.
         java25: A Java from before HTTP/3, likewise.
 
@@ -146,6 +149,7 @@ _FINDERS: Final[dict[str, Callable[[str | None, str | None], LabClient]]] = {
     "java": lambda java, _: JavaClient(find_java(java)),
     "java25": lambda java, java25: JavaBeforeHttp3(find_java(java), find_java_before_http3(java25)),
     "curl": lambda *_: find_curl(),
+    "chromium": lambda *_: find_chromium(),
 }
 
 
@@ -169,6 +173,7 @@ def plan(clients: Iterable[LabClient], scenarios: Sequence[Scenario]) -> list[Pl
         and not client.obstacle(scenario)
         # An article's run is Java's, and its log alone is read while it is written.
         and (isinstance(client, JavaClient) or not (scenario.name == _LONG or way == "client-log"))
+        and (client.trusts_environment or way not in _TERMINATES_TLS)
     ]
 
 
@@ -210,13 +215,13 @@ def _cell(play: Play, vantage: str, played: Played, records: Sequence[AnyRecord]
 
 @asynccontextmanager
 async def _server(
-    play: Play, authority: Authority, *, trusts: bool = True, logs: bool = False
+    play: Play, authority: Authority, *, trusts: bool = True, log: Path | None = None
 ) -> AsyncIterator[tuple[Server, Place]]:
     """The scenario's server and, where it has one, its proxy."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(running(play.scenario.server, authority))
         proxy_port = await stack.enter_async_context(connect_proxy()) if play.scenario.proxy else 0
-        yield server, Place(server.url, proxy_port, authority, trusts, logs)
+        yield server, Place(server.url, proxy_port, authority, trusts, log)
 
 
 def _free_port() -> int:
@@ -231,12 +236,13 @@ async def _isolated(play: Play, authority: Authority) -> list[Cell]:
     capture, log, secrets = (folder / f"{play.name}.{end}" for end in ("pcapng", "log", "keys"))
     options = ("--isolate", *play.scenario.network.options, "--expect", "h3", "-w", str(capture), "--full")
     environment = {"SSLKEYLOGFILE": str(secrets)} if play.client.writes_secrets else None
-    async with _server(play, authority, logs=play.client.logs) as (server, place):
+    async with _server(play, authority, log=log if play.client.logs else None) as (server, place):
         played = await play_watched(play.scenario, server, play.client, place, options, environment)
     cells = [_cell(play, "isolate", played, played.records, sees_all=True)]
     cells.append(_cell(play, "capture", played, await _explained(capture), sees_all=True))
     if play.client.logs:
-        log.write_text("\n".join(played.said), "utf-8")
+        if not log.exists():
+            log.write_text("\n".join(played.said), "utf-8")
         cells.append(_cell(play, "capture, log", played, await _explained(capture, log=log), sees_all=True))
     with suppress(KeyLogError):  # a client without any handshake has no secrets
         cells.append(_cell(play, "capture, keys", played, await _explained(capture, secrets=secrets), sees_all=True))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,8 +23,6 @@ from h3probe.lab.outcome import Outcome
 from h3probe.lab.scenario import load_scenarios, parse_scenario
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from h3probe.lab.authority import Authority
 
 URL = "https://localhost:4433/"
@@ -61,7 +60,7 @@ def test_curl_has_the_scenarios_options(authority: Authority) -> None:
 def test_who_is_not_told_whom_to_trust_and_who_logs(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without trust the environment decides; a log is asked for in the client's own way; Plain finds the proxy."""
     monkeypatch.setattr("h3probe.lab.clients.compile_programs", lambda *_: None)
-    place = Place(URL, 3128, authority, trusts=False, logs=True)
+    place = Place(URL, 3128, authority, trusts=False, log=Path("log"))
     assert "--ca" not in BuiltinClient().argv(MANY, place)
     curl = CurlClient("curl").argv(SCENARIOS["connect-tunnel"], place)
     assert "--cacert" not in curl
