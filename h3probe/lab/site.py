@@ -13,8 +13,8 @@ _PAGES = {"/": b"h3probe lab\n", "/hello": b"hello\n"}
 PAGES = "/page/"
 """Before a number: a page that sends so many requests, its own among them."""
 
-# A request that a page waits for keeps it from being loaded, and half a second in between is time for a browser to follow
-# an Alt-Svc. The lines are those of Probe.java; what the browser says of a request is in its timing (Resource Timing).
+# A request that a page waits for keeps it from being loaded, and half a second in between lets a browser follow an
+# Alt-Svc. The lines are those of Probe.java; what the browser says of a request is in its timing (Resource Timing).
 _PAGE = b"""<!doctype html><link rel=icon href="data:,"><pre id=told></pre><script>
 const versions = {h3: "HTTP_3", h2: "HTTP_2", "http/1.1": "HTTP_1_1"};
 const took = [];
