@@ -22,7 +22,7 @@ from h3probe.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from h3probe.lab.outcome import Outcome
     from h3probe.records import AnyRecord
@@ -33,9 +33,10 @@ SLACK_S: Final = 3.0
 """What a request may take beside the wait for QUIC: a cold client, its handshakes, a busy machine."""
 LOGGED_S: Final = 1.1
 """What the time of an exchange may be off where the client's log tells it in whole seconds."""
-_HERE: Final = ("localhost:", "127.0.0.1:", "[::1]:")
 ROUNDING_S: Final = 0.1
 """What a cost may be above what the client printed in whole milliseconds."""
+
+_HERE: Final = ("localhost:", "127.0.0.1:", "[::1]:")
 
 
 @dataclass(slots=True)
@@ -67,11 +68,16 @@ def compare(
         cold_s: Seconds that its first request takes because the client itself has just begun.
         sees_all: Whether all the client's packets were to be seen.
     """
+    if not outcomes:
+        return Compared(["the client says nothing"])
     # A browser asks its maker for this and that as well.
     origins = [(each, getattr(each, "origin", None)) for each in records]
     records = [each for each, origin in origins if origin is None or origin.startswith(_HERE)]
     result = Compared()
     exchanges = sorted((each for each in records if isinstance(each, ExchangeRecord)), key=lambda each: each.at)
+    connections: dict[str | None, QuicRecord | TcpRecord] = {
+        each.id: each for each in records if isinstance(each, QuicRecord | TcpRecord)
+    }
     places = _places(exchanges, outcomes)
     if places is None:
         said = ", ".join(each.version or ("unknown" if each.status else "error") for each in exchanges)
@@ -79,19 +85,18 @@ def compare(
     whole = _all_of(records, outcomes, result)
     _counts(records, outcomes, result)
     _sentences(records, outcomes, result)
-    known = places is not None and len(places) == len(outcomes)
-    complete = known and all(
-        e.version is not None or o.version is None for e, o in zip(exchanges, outcomes, strict=True)
-    )
-    result.leave_open("version", told=complete or whole)
-    _transports(records, exchanges, [outcomes[place] for place in places or ()], result)
+    # Of fewer exchanges than requests it is not certain which is which.
+    known = list(zip(exchanges, outcomes, strict=True)) if places is not None and len(places) == len(outcomes) else []
+    for exchange, outcome in known:
+        _check_details(exchange, outcome, connections, result)
+    _transports(exchanges, connections, result)
     _races(records, outcomes, result)
     if sees_all:
-        _carriers(records, outcomes, result)
-    carried = known and all(
-        e.connection is not None or o.version is None for e, o in zip(exchanges, outcomes, strict=True)
-    )
-    result.leave_open("transport", told=carried or whole)
+        _carriers(connections, outcomes, result)
+    versions = bool(known) and all(e.version is not None or o.version is None for e, o in known)
+    carriers = bool(known) and all(e.connection is not None or o.version is None for e, o in known)
+    result.leave_open("version", told=versions or whole)
+    result.leave_open("transport", told=carriers or whole)
     _seconds(records, outcomes, cold_s, result)
     return result
 
@@ -123,7 +128,7 @@ def _all_of(records: Sequence[AnyRecord], outcomes: Sequence[Outcome], result: C
     asked = [each for each in records if isinstance(each, ExpectationRecord)]
     met = {each.expected for each in asked if each.met} - {each.expected for each in asked if not each.met}
     for version in met:
-        if not outcomes or any(outcome.version != version for outcome in outcomes):
+        if any(outcome.version != version for outcome in outcomes):
             result.wrong.append(f"expectation: all exchanges were {version}; the client {_words(outcomes)}")
     return bool(met)
 
@@ -137,24 +142,33 @@ def _counts(records: Sequence[AnyRecord], outcomes: Sequence[Outcome], result: C
         result.wrong.append(f"verdict: counts {dict(told)}; the client {_words(outcomes)}")
 
 
-def _transports(
-    records: Sequence[AnyRecord], exchanges: Sequence[ExchangeRecord], outcomes: Sequence[Outcome], result: Compared
+def _check_details(
+    exchange: ExchangeRecord,
+    outcome: Outcome,
+    connections: Mapping[str | None, QuicRecord | TcpRecord],
+    result: Compared,
 ) -> None:
-    """Check the connection of each exchange that is known to be a certain request."""
-    connections = {each.id: each for each in records if isinstance(each, QuicRecord | TcpRecord)}
-    for exchange, outcome in zip(exchanges, outcomes, strict=False):
-        # A log may tell whole seconds; who stands on the way sees less than the client waits.
-        longest = outcome.seconds + (LOGGED_S if exchange.known_from == "client-log" else ROUNDING_S)
-        if exchange.took is not None and exchange.took > longest:
-            result.wrong.append(f"{exchange.id}: took {exchange.took:.3f} s; the client {outcome.seconds:.3f} s")
-        connection = connections.get(exchange.connection or "")
-        if connection is None or outcome.version is None:
+    """Check time and local port of an exchange that is known to be a certain request."""
+    # A log may tell whole seconds; who stands on the way sees less than the client waits.
+    longest = outcome.seconds + (LOGGED_S if exchange.known_from == "client-log" else ROUNDING_S)
+    if exchange.took is not None and exchange.took > longest:
+        result.wrong.append(f"{exchange.id}: took {exchange.took:.3f} s; the client {outcome.seconds:.3f} s")
+    connection = connections.get(exchange.connection)
+    port = connection.client.rpartition(":")[2] if connection is not None and outcome.version is not None else None
+    if port is not None and outcome.local_port is not None and port != str(outcome.local_port):
+        result.wrong.append(f"{exchange.id}: from port {port}; the client {outcome.local_port}")
+
+
+def _transports(
+    exchanges: Sequence[ExchangeRecord], connections: Mapping[str | None, QuicRecord | TcpRecord], result: Compared
+) -> None:
+    """Check that each exchange, whose version is compared already, is on a connection that can carry it."""
+    for exchange in exchanges:
+        connection = connections.get(exchange.connection)
+        if connection is None or exchange.version is None:
             continue
-        if (connection.type == "quic") != (outcome.version == "HTTP/3"):
-            result.wrong.append(f"{exchange.id}: carried by {connection.type}; the client {outcome.version}")
-        port = connection.client.rpartition(":")[2]
-        if outcome.local_port is not None and port != str(outcome.local_port):
-            result.wrong.append(f"{exchange.id}: from port {port}; the client {outcome.local_port}")
+        if (connection.type == "quic") != (exchange.version == "HTTP/3"):
+            result.wrong.append(f"{exchange.id}: {exchange.version} carried by {connection.type}")
 
 
 def _races(records: Sequence[AnyRecord], outcomes: Sequence[Outcome], result: Compared) -> None:
@@ -166,12 +180,13 @@ def _races(records: Sequence[AnyRecord], outcomes: Sequence[Outcome], result: Co
             result.wrong.append(f"{race.id}: carried by {race.carried}; the client {_words(outcomes)}")
 
 
-def _carriers(records: Sequence[AnyRecord], outcomes: Sequence[Outcome], result: Compared) -> None:
+def _carriers(
+    connections: Mapping[str | None, QuicRecord | TcpRecord], outcomes: Sequence[Outcome], result: Compared
+) -> None:
     """Check that what carried the client's requests was seen to be established."""
-    seen = {each.type for each in records if isinstance(each, QuicRecord | TcpRecord) and each.outcome == "established"}
-    for carrier in dict.fromkeys(
-        "quic" if outcome.version == "HTTP/3" else "tcp" for outcome in outcomes if outcome.version
-    ):
+    seen = {each.type for each in connections.values() if each.outcome == "established"}
+    wanted = ["quic" if outcome.version == "HTTP/3" else "tcp" for outcome in outcomes if outcome.version is not None]
+    for carrier in dict.fromkeys(wanted):
         if carrier not in seen:
             result.wrong.append(f"{carrier}: no connection was established; the client {_words(outcomes)}")
 
@@ -182,7 +197,7 @@ def _seconds(records: Sequence[AnyRecord], outcomes: Sequence[Outcome], cold_s: 
     costs = sorted((f.cost for f in records if isinstance(f, FindingRecord) and f.cost is not None), reverse=True)
     for cost in costs:
         if cost <= NOTICEABLE_S:
-            if cost > max((outcome.seconds for outcome in outcomes), default=0.0) + ROUNDING_S:
+            if cost > max(outcome.seconds for outcome in outcomes) + ROUNDING_S:
                 result.wrong.append(f"cost: {cost:.3f} s, longer than any request")
             continue
         fitting = [wait for wait in waits if cost - ROUNDING_S <= wait <= cost + SLACK_S]
@@ -191,7 +206,7 @@ def _seconds(records: Sequence[AnyRecord], outcomes: Sequence[Outcome], cold_s: 
         else:
             took = ", ".join(f"{outcome.seconds:.3f}" for outcome in outcomes)
             result.wrong.append(f"cost: {cost:.3f} s; the client's requests took {took} s")
-    warm = waits if not outcomes or waits[:1] != [outcomes[0].seconds] else [waits[0] - cold_s, *waits[1:]]
+    warm = waits if waits[:1] != [outcomes[0].seconds] else [waits[0] - cold_s, *waits[1:]]
     result.leave_open("seconds", told=all(wait <= NOTICEABLE_S for wait in warm))
 
 

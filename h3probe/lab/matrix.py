@@ -207,10 +207,8 @@ async def fill(plays: Sequence[Play], authority: Authority, told: Callable[[Play
 def _cell(play: Play, vantage: str, played: Played, records: Sequence[AnyRecord], *, sees_all: bool = False) -> Cell:
     cold_s = COLD_S if isinstance(play.client, JavaClient) else 0.0
     compared = compare(records, played.outcomes, cold_s=cold_s, sees_all=sees_all)
-    wrong = compared.wrong if played.outcomes else ["the client says nothing"]
-    return Cell(
-        play.client.name, play.scenario.name, vantage, played.outcomes, records, tuple(wrong), tuple(compared.untold)
-    )
+    wrong, untold = tuple(compared.wrong), tuple(compared.untold)
+    return Cell(play.client.name, play.scenario.name, vantage, played.outcomes, records, wrong, untold)
 
 
 @asynccontextmanager
