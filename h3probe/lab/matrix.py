@@ -22,7 +22,7 @@ from h3probe.lab.clients import BuiltinClient, JavaClient, Place, find_curl, oth
 from h3probe.lab.connect_proxy import connect_proxy
 from h3probe.lab.demo import play as play_behind_relay
 from h3probe.lab.isolated import play_watched
-from h3probe.lab.java import find_java, find_java_before_http3
+from h3probe.lab.java import compile_programs, find_java, find_java_before_http3
 from h3probe.lab.ports import open_port
 from h3probe.lab.servers import running
 from h3probe.records import ExpectationRecord, HttpVersion
@@ -185,6 +185,9 @@ async def fill(plays: Sequence[Play], authority: Authority, told: Callable[[Play
         authority: Whose certificate the servers show.
         told: Called with each one that has ended.
     """
+    for client in {play.client.name: play.client for play in plays}.values():
+        if isinstance(client, JavaClient):  # now: while others play, it would keep their servers waiting
+            compile_programs(client.java, authority)
     # One more than there are processors: most plays wait for a timer now and then.
     processors = asyncio.Semaphore((os.cpu_count() or 1) + 1)
 
