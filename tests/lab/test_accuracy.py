@@ -200,3 +200,6 @@ def test_a_cold_client_takes_its_time() -> None:
     outcomes = asked("HTTP/2", seconds=2.5)
     assert "seconds" in compare([TCP], outcomes).untold
     assert "seconds" not in compare([TCP], outcomes, cold_s=2.0).untold
+    assert not compare([TCP, cost(1.5)], asked("HTTP/2", seconds=9.0), cold_s=2.0).wrong
+    assert compare([TCP, cost(1.5)], asked("HTTP/2", seconds=9.0)).wrong
+    assert compare([TCP, cost(9.5)], asked("HTTP/2", seconds=9.0), cold_s=2.0).wrong
