@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from h3probe.errors import UserError
@@ -32,7 +32,7 @@ RUN_SECONDS: Final = 150.0
 
 _MARK: Final = "h3probe-lab"
 _CURL_LINE: Final = re.compile(
-    rf"{_MARK} (?P<version>\d(?:\.\d)?) (?P<status>\d{{3}}) (?P<seconds>[\d.]+)(?P<error>.*)"
+    rf"{_MARK} (?P<version>\d(?:\.\d)?) (?P<status>\d{{3}}) (?P<seconds>[\d.]+) (?P<port>-?\d+)(?P<error>.*)"
 )
 _CURL_VERSIONS: Final[dict[str, HttpVersion]] = {"1.1": "HTTP/1.1", "2": "HTTP/2", "3": "HTTP/3"}
 
@@ -45,11 +45,15 @@ class Place:
         url: What to ask for.
         proxy_port: A CONNECT proxy on 127.0.0.1, 0 for none.
         authority: Whom to trust.
+        trusts: Whether the client is told to; else it is to do as its environment tells it.
+        log: Where its log goes, if it is to write one and writes it to a file; others write it to standard error.
     """
 
     url: str
     proxy_port: int
     authority: Authority
+    trusts: bool = True
+    log: Path | None = None
 
 
 class LabClient(Protocol):
@@ -58,6 +62,18 @@ class LabClient(Protocol):
     @property
     def name(self) -> str:
         """What it is called in tables."""
+
+    @property
+    def logs(self) -> bool:
+        """Whether it has a log that h3probe can read."""
+
+    @property
+    def writes_secrets(self) -> bool:
+        """Whether it writes its TLS secrets to $SSLKEYLOGFILE."""
+
+    @property
+    def trusts_environment(self) -> bool:
+        """Whether it trusts whom its environment names, such as a proxy's authority, where it is told nothing else."""
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """What should come of a scenario; None where nobody knows."""
@@ -81,6 +97,9 @@ class BuiltinClient:
     """h3probe's own client."""
 
     name = "builtin"
+    logs = False
+    writes_secrets = True
+    trusts_environment = True
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """The scenario's own."""
@@ -93,7 +112,8 @@ class BuiltinClient:
     def argv(self, scenario: Scenario, place: Place) -> list[str]:
         """This Python, with `h3probe.lab.probe`."""
         argv = [sys.executable, "-P", "-m", "h3probe.lab.probe", place.url, scenario.policy, str(scenario.requests)]
-        argv += ["--ca", str(place.authority.ca_file)]
+        if place.trusts:
+            argv += ["--ca", str(place.authority.ca_file)]
         if scenario.network.dropped_after:
             argv += ["--disconnect-after", str(scenario.network.dropped_after)]
         if scenario.timeout is not None:
@@ -120,6 +140,9 @@ class JavaClient:
     before: JavaRuntime | str = "no Java 25: name one with --java25 PATH or $JAVA25_HOME"
 
     name = "java"
+    logs = True
+    writes_secrets = False
+    trusts_environment = True
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """What is said for Java."""
@@ -133,14 +156,14 @@ class JavaClient:
         """One of the lab's programs, compiled."""
         compile_programs(self.java, place.authority)
         java = self.before if scenario.java.release < 26 and isinstance(self.before, JavaRuntime) else self.java
-        return command_line(java, scenario, place.authority, place.url, place.proxy_port)
+        return command_line(java, scenario, place)
 
     def outcome(self, line: str, number: int) -> Outcome | None:
         """As Probe.java prints it; several JVMs one after the other are counted on."""
         outcome = parse_outcome(line)
         if outcome is None or outcome.number >= number:
             return outcome
-        return Outcome(number, outcome.version, outcome.status, outcome.alt_svc, outcome.seconds, outcome.error)
+        return replace(outcome, number=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +177,9 @@ class CurlClient:
     program: str
 
     name = "curl"
+    logs = True
+    writes_secrets = True
+    trusts_environment = True
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """What is said for curl."""
@@ -166,8 +192,11 @@ class CurlClient:
     def argv(self, scenario: Scenario, place: Place) -> list[str]:
         """One curl for all requests."""
         options = () if scenario.curl is None else scenario.curl.options
-        written = rf"{_MARK} %{{http_version}} %{{http_code}} %{{time_total}} %{{errormsg}}\n"
-        argv = [self.program, "-sS", "--cacert", place.authority.ca_file.name, *options, "-w", written]
+        written = rf"{_MARK} %{{http_version}} %{{http_code}} %{{time_total}} %{{local_port}} %{{errormsg}}\n"
+        trusted = ["--cacert", place.authority.ca_file.name] if place.trusts else []
+        argv = [self.program, "-sS", *trusted, *options, "-w", written]
+        if place.log is not None:
+            argv += ["-v", "--trace-ids", "--trace-time"]
         argv += ["--max-time", "60"]
         if place.proxy_port:
             argv += ["-x", f"http://127.0.0.1:{place.proxy_port}", "--noproxy", ""]
@@ -182,7 +211,8 @@ class CurlClient:
             return None
         version = _CURL_VERSIONS.get(match["version"]) if match["status"] != "000" else None
         status, error = int(match["status"]) or None, match["error"].strip() or "no response"
-        return Outcome(number, version, status, None, float(match["seconds"]), None if version else error)
+        port = max(int(match["port"]), 0) or None
+        return Outcome(number, version, status, None, float(match["seconds"]), None if version else error, port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +224,10 @@ class OtherClient:
     """
 
     command: tuple[str, ...]
+
+    logs = False
+    writes_secrets = False
+    trusts_environment = True
 
     @property
     def name(self) -> str:

@@ -20,6 +20,7 @@ from h3probe.vantage.relay import Relay, RelaySpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from h3probe.diagnose.story import Vantage
     from h3probe.events import Event
     from h3probe.lab.authority import Authority
     from h3probe.lab.clients import LabClient
@@ -32,13 +33,14 @@ _SETTLE_SECONDS = 0.05
 """For the last FIN and CONNECTION_CLOSE to pass the relay."""
 
 
-async def play(
+async def play(  # noqa: PLR0913 - all of it is chosen by whoever plays
     scenario: Scenario,
     authority: Authority,
     on_moment: Callable[[Moment], None],
     other: LabClient | None = None,
     *,
     with_log: bool = False,
+    vantage: Vantage = "wire",
 ) -> Played:
     """Play a scenario and compare what came of it with what should have.
 
@@ -48,6 +50,8 @@ async def play(
         on_moment: Called with what happens, while it happens.
         other: Another client instead of the built-in one.
         with_log: Whether its own log is read too.
+        vantage: What h3probe takes the relay for. The client is the lab's, and nothing of it goes past the relay: what
+            is not seen there was not sent. That is more than who stands at any relay knows.
 
     Raises:
         UserError: The servers or the client cannot be started, or no relay can do what the network does.
@@ -55,9 +59,8 @@ async def play(
     impairment = scenario.network.impairment
     if impairment is None:
         raise UserError(f"a relay cannot do {scenario.network.beyond_relay}")
-    # The client is ours, and nothing of it goes past the relay: what is not seen here was not sent.
     alone = other.name if other is not None and with_log else None
-    engine = Engine(source=f"demo {scenario.name}", format="relay", vantage="wire", alone=alone)
+    engine = Engine(source=f"demo {scenario.name}", format="relay", vantage=vantage, alone=alone)
     records: list[AnyRecord] = []
 
     def on_event(event: Event) -> None:

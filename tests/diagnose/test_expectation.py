@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -304,6 +304,52 @@ def test_an_exchange_that_leads_to_no_connection_counts() -> None:
         "example.org:443": False,
         "elsewhere.example:443": True,
     }
+
+
+@pytest.mark.parametrize(("known_from", "last", "met"), [
+    ("decrypted", 3.0, False),
+    ("decrypted", 0.05, True),
+    ("client-log", 3.0, True),
+])  # fmt: skip
+def test_a_request_may_have_failed_with_an_attempt(
+    known_from: Literal["client-log", "decrypted"], last: float, *, met: bool
+) -> None:
+    """Who decrypts sees no request that joined a QUIC attempt and failed with it; the client's log tells of it."""
+    network = Network()
+    quic = network.quic()
+    quic.initials(0.0, last)
+    tcp = network.tcp()
+    tcp.connects(0.01)
+    network.bystander(20.0)
+    network.told(0.1, tcp, "HTTP/2", known_from=known_from)
+    judged = the(expected(network, "HTTP/2"))
+    assert judged.met is met
+    assert judged.versions == {"HTTP/2": 1}
+    if not met:
+        assert judged.reason.endswith("and failed with it, cannot be told.")
+
+
+def test_a_request_may_have_failed_with_an_attempt_unseen() -> None:
+    """Nor do packets alone show it, where nothing but HTTP/2 was offered over TCP."""
+    network = Network()
+    network.quic().initials(0.0, 1.0, 3.0)
+    network.tcp(alpn=("h2",)).connects(0.01)
+    network.bystander(20.0)
+    assert not the(expected(network, "HTTP/2")).met
+
+
+def test_an_alternatives_port_has_no_exchange_of_its_own() -> None:
+    """What decrypted traffic tells of it is counted at the origin's, and there is a reason for both."""
+    network = Network()
+    tcp, quic = network.tcp(), network.quic(port=8443)
+    tcp.connects(0.0)
+    quic.connects(1.0)
+    network.told(0.1, tcp, "HTTP/2", known_from="decrypted")
+    network.told(1.1, quic, "HTTP/3", known_from="decrypted")
+    judged = {each.origin: each for each in expected(network).engine.expectations}
+    assert judged["example.org:443"].versions == {"HTTP/2": 1, "HTTP/3": 1}
+    assert not judged["example.org:443"].met
+    assert judged["example.org:8443"].reason
 
 
 def test_what_went_past_the_proxy_is_open() -> None:
