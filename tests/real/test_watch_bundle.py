@@ -27,6 +27,7 @@ SCENARIOS = {
     ),
     "client-log": Scenario(java(URL, "client", "ANY", 3), options=[*WRITTEN, "--client-log"]),
     "prohibited": Scenario(curl(URL, "--http3"), Firewall.ADMIN_PROHIBITED, options=WRITTEN),
+    "keylog": Scenario(curl(URL, "--http3", "-4"), isolated=True, options=[*WRITTEN, "--keylog", "keys.log"]),
     "narrowed": Scenario(curl(URL, "--http3"), options=[*WRITTEN, "--origin", "localhost", "--expect", "h3"]),
     "tinyproxy": Scenario(
         java(URL, "client", "ANY", 2, proxy=PROXY, options=["-Dhttp.nonProxyHosts="]), tinyproxy=True, options=WRITTEN
@@ -104,6 +105,19 @@ def test_the_bundle_is_all_that_is_left(watched: SideBySide, name: str) -> None:
     assert not (seen.folder / "run.h3probe").exists()
     assert environment["client"]["program"]
     assert environment["dropped"]["packets"] == seen.one("summary")["dropped"]
+
+
+def test_what_secrets_told_is_kept_and_they_are_not(watched: SideBySide) -> None:
+    """The exchange that was decrypted is in the bundle; no secret is."""
+    seen = watched["keylog"]
+    (exchange,) = [record for record in explain(seen) if record["type"] == "exchange"]
+    assert exchange["known_from"] == "decrypted"
+    secrets = [line.split()[2] for line in (seen.folder / "keys.log").read_text().splitlines() if line[:1] != "#"]
+    assert secrets
+    with zipfile.ZipFile(seen.folder / BUNDLE) as archive:
+        for name in archive.namelist():
+            data = archive.read(name)
+            assert not any(secret.encode() in data or bytes.fromhex(secret) in data for secret in secrets)
 
 
 @pytest.mark.parametrize("name", ["noise", "isolated-intercepted"])
