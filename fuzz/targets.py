@@ -7,16 +7,19 @@ whatever the bytes, it raises nothing and ends with a summary; a capture file ma
 from __future__ import annotations
 
 import io
+import zipfile
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from h3probe.capture import read_capture
+from h3probe.capture.bundle import CAPTURE, MEMBERS, OBSERVED, Bundle
 from h3probe.engine import Engine
 from h3probe.errors import CaptureError, DecodeError
-from h3probe.events import Frame
+from h3probe.events import Frame, TimePassed
 from h3probe.show.ndjson import to_json
+from h3probe.vantage.proxy_events import format_observed, parse_observed
 from h3probe.wire import altsvc, dns, http1, tls
 from h3probe.wire.http1_stream import Http1Reader
 from h3probe.wire.http2 import PREFACE, Http2Reader
@@ -38,6 +41,7 @@ CAPTURES = Path(__file__).parents[1] / "captures"
 LINK_TYPES = sorted(LINK_TYPE_NAMES)
 RAW = 101
 MILLISECOND_NS = 1_000_000
+CHUNK = 1 << 16
 
 
 def quic(data: bytes) -> None:
@@ -129,6 +133,18 @@ def capture(data: bytes) -> None:
         _explain(read_capture(io.BytesIO(data)))
 
 
+def bundle(data: bytes) -> None:
+    """A file that may be a bundle, of which every member is read; and a line of one."""
+    with suppress(DecodeError):
+        parse_observed(data)
+    with suppress(CaptureError, OSError):
+        found = Bundle(io.BytesIO(data), name="fuzz")
+        for name in MEMBERS:
+            member = found.open(name)
+            while member is not None and member.read(CHUNK):
+                pass
+
+
 def _explain(events: Iterable[Event]) -> None:
     """Run the engine, and hold it to its contract."""
     subject = Engine("fuzz", None)
@@ -158,6 +174,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "frame": frame,
     "engine": engine,
     "capture": capture,
+    "bundle": bundle,
 }
 
 _HTTP1 = b'CONNECT h3.test:443 HTTP/1.1\r\nHost: h3.test:443\r\nAlt-Svc: h3=":443"; ma=3600\r\n\r\n'
@@ -198,7 +215,17 @@ def seeds(target: str, name: str = "curl-alt-svc-cache") -> list[bytes]:
         "frame": [bytes([LINK_TYPES.index(each.link_type)]) + each.data for each in recorded],
         "engine": [b"".join(len(d := each.data[ethernet:]).to_bytes(2) + d for each in recorded)],
         "capture": [path.read_bytes()],
+        "bundle": [_bundle(path.read_bytes()), format_observed(TimePassed(1), 2).encode()],
     }[target]
+
+
+def _bundle(capture: bytes) -> bytes:
+    """A bundle of a capture, as `h3probe bundle` would make it."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(CAPTURE, capture)
+        archive.writestr(OBSERVED, format_observed(TimePassed(1), 2) + "\n")
+    return stream.getvalue()
 
 
 def _messages(payload: bytes) -> list[bytes]:

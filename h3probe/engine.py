@@ -20,7 +20,21 @@ from h3probe.diagnose.told import add_told_facts
 from h3probe.diagnose.untried import URI_ONLY, untried_origins
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.diagnose.words import past_proxy
-from h3probe.events import Dropped, Frame, Secrets, SocketOwner, ToldAltSvc, ToldAsked, ToldExchange, Unreadable
+from h3probe.events import (
+    CaptureEnded,
+    ConnectionOwner,
+    Dropped,
+    Frame,
+    RunBegan,
+    RunEnded,
+    Secrets,
+    SocketOwner,
+    TimePassed,
+    ToldAltSvc,
+    ToldAsked,
+    ToldExchange,
+    Unreadable,
+)
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import (
@@ -45,7 +59,7 @@ if TYPE_CHECKING:
     from h3probe.diagnose.conclusion import Conclusion
     from h3probe.diagnose.rule import Finding
     from h3probe.diagnose.story import Story, Vantage
-    from h3probe.events import Event
+    from h3probe.events import Event, Told
     from h3probe.records import HttpVersion, Moment
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
     from h3probe.track.told import ToldSighting
@@ -91,6 +105,7 @@ class Engine:
         is_java: Whether that command is Java; None where its name does not tell.
         expects: The version that every exchange is expected to be of; None for no expectation.
         expectations: Whether that is so, an origin each; there once all is settled.
+        on_decrypted: Told of what decrypted traffic tells of.
         tracker: Decodes and follows.
     """
 
@@ -108,6 +123,7 @@ class Engine:
     is_java: bool | None = None
     expects: HttpVersion | None = None
     expectations: list[ExpectationRecord] = field(default_factory=list)
+    on_decrypted: Callable[[Told], None] | None = None
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
@@ -161,6 +177,8 @@ class Engine:
                 self.tracker.add_secrets(event)
             case ToldExchange() | ToldAltSvc() | ToldAsked():
                 self.tracker.feed_told(event)
+            case RunBegan() | ConnectionOwner() | TimePassed() | RunEnded() | CaptureEnded():
+                pass  # Whoever plays a run back sees to these.
             case _:
                 self.tracker.feed_proxy(event)
         return self._collect(self.tracker.take())
@@ -273,6 +291,9 @@ class Engine:
 
     def _told_of(self, progress: Progress) -> list[AnyRecord]:
         """The records of what the client's log, or decrypted traffic, tells."""
+        if self.on_decrypted is not None:
+            for event in progress.decrypted:
+                self.on_decrypted(event)
         if progress.told is None and not (self._waiting_told or self._waiting_told_alt_svc):
             return []
         told, about = progress.told or ToldFacts(), self.connection

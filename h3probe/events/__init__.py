@@ -24,16 +24,19 @@ from h3probe.events.proxy import (
     TunnelAsked,
     UpstreamTrouble,
 )
+from h3probe.events.run import CaptureEnded, ConnectionOwner, RunBegan, RunEnded, RunEvent, TimePassed
 from h3probe.events.told import Told, ToldAltSvc, ToldAsked, ToldExchange
 from h3probe.events.wire import Dropped, Endpoint, Frame, Process, Secrets, SocketOwner, Unreadable
 
-Event = Frame | SocketOwner | Dropped | Unreadable | Secrets | ProxyEvent | Told
+Event = Frame | SocketOwner | Dropped | Unreadable | Secrets | ProxyEvent | Told | RunEvent
 
 __all__ = [
     "AltSvcSeen",
     "CaRejected",
+    "CaptureEnded",
     "ClientHelloSeen",
     "ConnectionEnded",
+    "ConnectionOwner",
     "Dropped",
     "Endpoint",
     "Event",
@@ -47,8 +50,12 @@ __all__ = [
     "ProxyLog",
     "ProxyMode",
     "ProxyReady",
+    "RunBegan",
+    "RunEnded",
+    "RunEvent",
     "Secrets",
     "SocketOwner",
+    "TimePassed",
     "Told",
     "ToldAltSvc",
     "ToldAsked",

@@ -261,6 +261,8 @@ class TcpConnection:
     def release(self) -> None:
         """Let go of what only further segments would need."""
         self.client_stream.data = self.server_stream.data = None
+        if self.tls is not None and self.tls.hello is not None:
+            self.tls.hello = self.tls.hello.without_extensions()
 
     def is_idle(self, now_ns: int) -> bool:
         """Whether nothing more is expected of it."""
