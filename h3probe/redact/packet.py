@@ -322,7 +322,9 @@ def _scrub_extensions(data: bytearray, at: int, end: int) -> None:
         if protocol == 44:  # a whole packet that wears a fragment header (RFC 6946)
             size = 8
         elif protocol in (0, 60):
-            data[position + 2 : position + size] = bytes((_PAD_N, size - 4)) + bytes(size - 4)
+            # One option that fills all, or, where it cannot be so long, padding of one byte each (Pad1, zero).
+            filling = bytes((_PAD_N, size - 4)) if size - 4 < 256 else b""
+            data[position + 2 : position + size] = filling.ljust(size - 2, b"\0")
         else:
             raise CannotRedactError(f"IPv6 extension header {protocol}")
         protocol = data[position]
