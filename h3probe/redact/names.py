@@ -6,20 +6,26 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Final
 
+from h3probe.diagnose.grouping import ECH_PUBLIC_NAMES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz"
 
-# Ends of names that name nobody: special-use domains (RFC 6761, 6762, 7686, 8375, 9476, 9462).
+# Ends of names that name nobody: special-use domains (RFC 6761, 6762, 7686, 8375, 9476, 9462). And names that ECH puts
+# in front of others: who reads them must know that they are not the origin's.
 RESERVED: Final = frozenset(
+    {name[at:] for name in ECH_PUBLIC_NAMES for at in range(len(name)) if at == 0 or name[at - 1] == "."}
+) | frozenset(
     {"localhost", "local", "test", "example", "invalid", "internal", "onion", "alt", "arpa", "home.arpa",
      "in-addr.arpa", "ip6.arpa", "resolver.arpa"}
 )  # fmt: skip
 # Labels of protocols (RFC 8552), and ports in front of them (RFC 9460, 2.3).
 _ATTRLEAF: Final = re.compile(r"_(?:\d{1,5}|https?|tcp|udp|dns|dns-sd|services|quic)")
 _WORD: Final = re.compile(rb"[^\s]+")
-_PLAIN_WORD: Final = re.compile(rb"[\"'(\[]*[A-Za-z]+[\"')\].,;:!?]*|\(?\d{1,6}[).,;:]*|0[xX][0-9A-Fa-f]{1,8}|\W+")
+# Letters and numbers with what stands around them; nothing with a dot, a slash, an @ or two colons within.
+_PLAIN_WORD: Final = re.compile(rb"[\"'(\[{]*(?:\w{1,32}:)?\w{1,32}[\"')\]},;:!?=]*\.?|\W+", re.ASCII)
 
 
 def letter_candidates(length: int, draw: Iterator[int]) -> Iterator[bytes]:

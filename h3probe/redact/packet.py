@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _VLAN_TAGS: Final = frozenset({0x8100, 0x88A8, 0x9100})
 _IPV4, _IPV6, _ARP, _PPPOE, _BRIDGED = 0x0800, 0x86DD, 0x0806, 0x8864, 0x6558
 _PPP: Final = {0x0021: _IPV4, 0x0057: _IPV6}
+"""By the PPP protocol field, in its form of two bytes (RFC 1661, 2)."""
 _GRE: Final = 47
 _VXLAN: Final = frozenset({4789, 8472})
 _MAX_DEPTH: Final = 8
@@ -104,6 +105,7 @@ class FrameRewriter:
         self._tcp = tcp
         self._links: dict[int, Callable[[Held], None]] = {
             0: self._null,
+            9: self._ppp,
             1: lambda held: self._ethernet(held, 0, _outermost(held)),
             12: self._raw,
             14: self._raw,
@@ -164,6 +166,12 @@ class FrameRewriter:
         if version is None:
             raise CannotRedactError(f"address family {family}")
         self._ip(held, version, 4, _outermost(held))
+
+    def _ppp(self, held: Held) -> None:
+        """PPP in HDLC-like framing (RFC 1662), or without it."""
+        at = 2 if held.data[:2] == b"\xff\x03" else 0
+        (protocol,) = struct.unpack_from(">H", held.data, at)
+        self._ethertype(held, _PPP.get(protocol, 0xFFFF), at + 2, _outermost(held))
 
     def _raw(self, held: Held) -> None:
         self._ip(held, held.data[0] >> 4, 0, _outermost(held))
@@ -235,14 +243,7 @@ class FrameRewriter:
             header = b"" if packet.protocol == ip.ICMP else self._pseudo(packet)
             held.sums.append(_summed(packet, 2, header))
         elif packet.protocol in (4, 41):
-            self._ip(
-                held,
-                4 if packet.protocol == 4 else 6,
-                packet.start,
-                packet.end,
-                packet.start + packet.length,
-                depth + 1,
-            )
+            self._ip(held, 4 if packet.protocol == 4 else 6, packet.start, _inside(packet, depth))
         elif packet.protocol == _GRE:
             self._gre(held, packet, depth)
         else:
@@ -269,7 +270,8 @@ class FrameRewriter:
             source, destination, payload, length
         ):
             if destination not in _VXLAN:
-                raise CannotRedactError(f"tunnel over UDP port {destination}")
+                port = destination if destination in tunnels.TUNNEL_PORTS else source
+                raise CannotRedactError(f"tunnel over UDP port {port}")
             self._ethernet(held, at + 8, _Inside(end, at + length, depth + 1))
         elif payload:
             if source in DNS_PORTS or destination in DNS_PORTS:

@@ -169,11 +169,11 @@ class QuicRewriter:
         key = flow_key(source, destination)
         flow = self._flows.get(key)
         if flow is None:
-            if not looks_like_quic(payload, length):
+            if not looks_like_quic(payload, length) and gquic_version(payload) is None:
                 return Known(self._stranger(payload))
             flow = _Flow()
             self._flows.put(key, flow)
-        if payload[:1] and not payload[0] & 0x80 and len(payload) <= LARGEST_PLAIN:  # most of them are so
+        if payload[:1] and payload[0] & 0xC0 == 0x40 and len(payload) <= LARGEST_PLAIN:  # most of them are so
             return Known(self._short(flow, destination, payload))
         parts = [payload]
         if len(payload) > LARGEST_PLAIN:
@@ -184,7 +184,7 @@ class QuicRewriter:
             try:
                 packets = split_datagram(part)
             except DecodeError:
-                pieces.append(Known(self._stranger(part)))
+                pieces.append(Known(self._undecodable(part)))
                 continue
             pieces += [self._packet(flow, source, destination, packet) for packet in packets]
             rest = len(part) - packets[-1].offset - len(packets[-1].data)
@@ -221,6 +221,14 @@ class QuicRewriter:
             return payload[:5] + noise[5:]
         return payload[:1] + self._mapping.connection_id(payload[1:9]) + payload[9:13] + noise[13:]
 
+    def _undecodable(self, payload: bytes) -> bytes:
+        """What is no packet, between packets: it stays none, by the fixed bit (RFC 9000, 17.2)."""
+        noise = self._stranger(payload)
+        if not payload[0] & 0x80 or gquic_version(payload) is not None:
+            return noise
+        version = payload[1:5] if known(int.from_bytes(payload[1:5])) else b"\0\0\0\1"
+        return (bytes((noise[0] & 0xBF,)) + version + noise[5:])[: len(payload)]
+
     def _first_byte(self, packet: bytes) -> int:
         """The form, fixed, type and spin bits; what is under header protection becomes noise."""
         open_bits = 0xF0 if packet[0] & 0x80 else 0xE0
@@ -244,6 +252,9 @@ class QuicRewriter:
             opened = self._initial(flow, source, destination, packet)
             if opened is not None:
                 return opened
+        elif packet.kind == "initial" and not flow.connections and source.port >= destination.port:
+            # A snaplen cut it; its ID still opens what the server answers.
+            flow.connections.append(_Connection(source, packet.dcid, packet.scid))
         return Known(self._protected(packet))
 
     def _header(self, packet: LongPacket, first: int) -> tuple[bytes, int]:

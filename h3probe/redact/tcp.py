@@ -31,7 +31,6 @@ CLEAR_LIMIT: Final = 64 << 10
 """Bytes of one direction that may be in the clear: heads, hellos, a certificate chain."""
 _HEADERS_KEPT: Final = 256
 _UNTIL_ASKED: Final = 1 << 60  # the length of a body that is not told in advance
-_HELLO_START: Final = 11  # a record's header, and what tells a hello from other messages
 _TLS13: Final = 0x0304
 _CLIENT_METHODS: Final = (b"CONNECT ", b"GET ")
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
@@ -448,11 +447,28 @@ class Conversation:
         waiting, side.waiting = bytes(side.waiting), bytearray()
         start = len(side.made)
         side.made += side.tail.write(start, waiting)
-        if self._kind == "tls" and records and waiting[:1] == b"\x16" and waiting[5:6] in (b"\x01", b"\x02"):
-            # A hello that is not whole: it is still seen to be one.
-            side.made[start : start + _HELLO_START] = waiting[:_HELLO_START]
+        if records and not side.ciphered:
+            self._salvage(side, start, waiting)
         side.pieces = Reassembler(limit=0)
         side.handshake = Handshake()
+
+    def _salvage(self, side: Side, start: int, waiting: bytes) -> None:
+        """Rewrite what is whole in handshake records that never became so, and show how the next message begins."""
+        plain = bytearray()
+        spans: list[tuple[int, int]] = []
+        position = 0
+        while waiting[position : position + 2] == b"\x16\x03":
+            begin, position = position + 5, position + 5 + int.from_bytes(waiting[position + 3 : position + 5])
+            spans.append((begin, min(position, len(waiting))))
+            plain += waiting[begin:position]
+        made, used = self._hellos.messages(bytes(plain))
+        rest = bytes(plain[used:])
+        shown = 6 if rest[:1] in (b"\x01", b"\x02") else 4  # a hello's version tells it from other bytes
+        made += rest[:shown] + self._mapping.credential(rest[shown:])
+        for begin, stop in spans:
+            size = max(stop - begin, 0)
+            side.made[start + begin : start + begin + size] = made[:size]
+            made = made[size:]
 
 
 class TcpRewriter:
