@@ -10,7 +10,8 @@ _CN = bytes.fromhex("0603550403")  # id-at-commonName
 _SHA256_RSA = bytes.fromhex("300d06092a864886f70d01010b0500")
 _VALIDITY = bytes.fromhex("301e170d3730303130313030303030305a170d3730303130313030303030305a")
 _KEY = bytes.fromhex("301a300d06092a864886f70d010101050003090030060201010201" + "03")
-_OCSP_TYPE = bytes.fromhex("06022a03")
+_PRODUCED = bytes.fromhex("180f") + b"19700101000000Z"
+_OCSP_BASIC = bytes.fromhex("06092b0601050507300101")
 
 
 def certificate(length: int) -> bytes:
@@ -35,11 +36,14 @@ def name(length: int) -> bytes:
 
 
 def ocsp_response(length: int) -> bytes:
-    """An OCSP answer that says nothing, or zeros where that many bytes hold none."""
-    value = length - 4 - 3 - 8 - len(_OCSP_TYPE) - 4
-    if value < 0:
+    """An OCSP answer (RFC 6960) that says nothing of any certificate, or zeros where that many bytes hold none."""
+    said = _long(0xA2, 22) + b"\x04\x14" + bytes(20) + _PRODUCED + b"\x30\x00"
+    start = _long(0x30, len(said)) + said + _SHA256_RSA
+    signature = length - 8 - 3 - 8 - len(_OCSP_BASIC) - 4 - len(start) - 4
+    if signature < 1:
         return bytes(length)
-    inner = _OCSP_TYPE + _long(0x04, value) + bytes(value)
+    basic = _long(0x30, len(start) + 4 + signature) + start + _long(0x03, signature) + bytes(signature)
+    inner = _OCSP_BASIC + _long(0x04, len(basic)) + basic
     answer = _long(0x30, len(inner)) + inner
     return _long(0x30, length - 4) + b"\x0a\x01\x00" + _long(0xA0, len(answer)) + answer
 

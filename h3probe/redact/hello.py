@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from h3probe.redact.mapping import Mapping
 
 _NEW_SESSION_TICKET, _CERTIFICATE, _SERVER_KEY_EXCHANGE, _CERTIFICATE_REQUEST = 4, 11, 12, 13
-_SERVER_HELLO_DONE, _CERTIFICATE_VERIFY, _CERTIFICATE_STATUS = 14, 15, 22
+_CERTIFICATE_VERIFY, _CLIENT_KEY_EXCHANGE, _CERTIFICATE_STATUS = 15, 16, 22
 _CERTIFICATE_AUTHORITIES: Final = 47
 # Extensions that say what an endpoint can do and not who it is; their contents stay. The rest keep type and length.
 _HARMLESS: Final = frozenset(
@@ -44,6 +44,7 @@ class Hellos:
             _SERVER_KEY_EXCHANGE: self._server_key_exchange,
             _CERTIFICATE_REQUEST: self._certificate_request,
             _CERTIFICATE_VERIFY: self._certificate_verify,
+            _CLIENT_KEY_EXCHANGE: self._client_key_exchange,
             _CERTIFICATE_STATUS: self._certificate_status,
         }
 
@@ -186,7 +187,7 @@ class Hellos:
             end = reader.position
             if number in _CONNECTION_IDS:
                 made[end - len(value) : end] = self._mapping.connection_id(value)
-            elif not (number in _PLAIN_PARAMETERS or transport_parameters.is_integer(number)):
+            elif number not in _PLAIN_PARAMETERS and not _is_number(value):
                 made[end - len(value) : end] = self._mapping.credential(value)
         return bytes(made)
 
@@ -214,6 +215,11 @@ class Hellos:
         algorithm = reader.take(2)
         return start + algorithm + _vector(2, self._mapping.credential(reader.vector(2)))
 
+    def _client_key_exchange(self, body: bytes) -> bytes:
+        """A public key (RFC 8422, 5.7), or an encrypted secret (RFC 5246, 7.4.7), each behind its length."""
+        size = 1 if body[:1] == bytes((len(body) - 1 & 0xFF,)) else 2
+        return body[:size] + self._mapping.credential(body[size:])
+
     def _certificate_request(self, body: bytes) -> bytes:
         """TLS 1.2 (RFC 5246, 7.4.4): kinds, signature algorithms, names of authorities."""
         reader = Reader(body)
@@ -229,6 +235,11 @@ class Hellos:
         """An OCSP answer (RFC 6066, 8)."""
         reader = Reader(body)
         return reader.take(1) + _vector(3, der.ocsp_response(len(reader.vector(3))))
+
+
+def _is_number(value: bytes) -> bool:
+    """Whether a transport parameter's value is one integer, as most are: a limit, and no secret."""
+    return bool(value) and len(value) == 1 << (value[0] >> 6)
 
 
 def _names(contents: bytes) -> bytes:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from h3probe.redact.mapping import Mapping
 
-_ENDPOINT: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\s]+|[0-9A-Fa-f:.]+)(?P<port>:\d{1,5})?")
+_ENDPOINT: Final = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\s]+|[0-9A-Fa-f:.]+)(?P<port>:\d{1,5})?")
 _PROCESS: Final = re.compile(r"(?P<name>[^\[\]]{1,64})\[(?P<pid>\d+)\]")
 _ADDRESS: Final = re.compile(
     r"\[[0-9A-Fa-f:.]{2,45}\]|(?<![\w.:])[0-9A-Fa-f]*:[0-9A-Fa-f:.]{1,44}|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)"
@@ -63,7 +63,10 @@ class RecordRedactor:
         found = _ENDPOINT.fullmatch(text)
         if found is None or names.literal(text.encode()) is not None:
             return self.host(text)
-        return self.host(found["host"]) + (found["port"] or "")
+        host = found["host"]
+        if host.startswith("[") and names.literal(host.encode()) is None:  # a name with a colon in it
+            return f"[{self.host(host[1:-1])}]{found['port'] or ''}"
+        return self.host(host) + (found["port"] or "")
 
     def host(self, text: str) -> str:
         """Redact a host name or an address."""

@@ -172,11 +172,6 @@ def parameter_name(number: int) -> str:
     return "reserved" if number % 31 == 27 else f"0x{number:x}"
 
 
-def is_integer(number: int) -> bool:
-    """Whether a parameter's value is a number."""
-    return number in _INTEGERS
-
-
 def _value(number: int, value: bytes) -> int | bytes:
     if number not in _INTEGERS:
         return value
