@@ -29,7 +29,7 @@ Exit status: 0 written, 2 wrong usage, unreadable input, or no room.
     "kept",
     metavar="NAME",
     multiple=True,
-    help="Leave this host name, or this address, as it is (repeatable); with the addresses that DNS gives for it in FILE.",
+    help="Leave this host name or address as it is, with the addresses that DNS in FILE gives for it (repeatable).",
 )
 @click.option(
     "--map",
@@ -41,8 +41,8 @@ Exit status: 0 written, 2 wrong usage, unreadable input, or no room.
 def redact(*, source: str, target: str, kept: tuple[str, ...], map_file: str | None, force: bool) -> None:
     """Replace addresses, names, connection IDs and credentials in a capture.
 
-    What `explain` says of the redacted capture is the same, but for the names. Payload that cannot be read becomes noise
-    of its length; what cannot be redacted safely is left out, and counted. `-` is standard input.
+    What `explain` says of the redacted capture is the same, but for the names. Payload that cannot be read becomes
+    noise of its length; what cannot be redacted safely is left out, and counted. `-` is standard input.
     """
     from h3probe.run.redacting import redact as run  # noqa: PLC0415 - the decoders load here
 
@@ -54,13 +54,13 @@ def redact(*, source: str, target: str, kept: tuple[str, ...], map_file: str | N
 def report(done: Redacted, target: str) -> list[str]:
     """What was done, a line for each thing."""
     lines = [f"{done.written} of {done.frames} packets written to {target}"]
-    lines += [f"  left out: {count} × {reason}" for reason, count in done.dropped.most_common()]
+    lines += [f"  left out: {reason}: {count}" for reason, count in done.dropped.most_common()]
     if done.comments:
-        lines.append(f"  left out: {done.comments} × comment")
+        lines.append(f"  left out: comments: {done.comments}")
     if done.secrets:
-        lines.append(f"  left out: {done.secrets} × TLS secrets")
+        lines.append(f"  left out: blocks of TLS secrets: {done.secrets}")
     if done.unfinished:
-        lines.append(f"  made noise: {done.unfinished} × packet with a part of a message that was never whole")
+        lines.append(f"  made noise: packets with a part of a message that was never whole: {done.unfinished}")
     if done.unreadable or done.truncated:
         lines.append("  the input is damaged, or ends in the middle of a packet")
     return lines

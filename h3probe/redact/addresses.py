@@ -1,6 +1,7 @@
 """Addresses for addresses: of the same family and kind, and with as many digits in each part.
 
-The digits keep an address written as text (`CONNECT 10.1.2.3:443`) as long as it was, so that no byte of a stream moves.
+The digits keep an address written as text (`CONNECT 10.1.2.3:443`) as long as it was, so that no byte of a stream
+moves.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _KINDS: Final = {
         for network in map(
             ipaddress.IPv4Network,
             ("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-             "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
+             "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
              "203.0.113.0/24", "224.0.0.0/24", "224.0.0.0/4", "240.0.0.0/4"),
         )
     ],
@@ -34,7 +35,8 @@ _KINDS: Final = {
         for network in map(
             ipaddress.IPv6Network,
             ("::/96", "::ffff:0:0/96", "64:ff9b::/96", "100::/64", "2001::/32", "2001:db8::/32", "2002::/16",
-             "fc00::/7", "fe80::/10", "ff02::1:ff00:0/104", "ff00::/12"),
+             "2001::/23", "3fff::/20", "5f00::/16", "64:ff9b:1::/48", "fc00::/7", "fec0::/10", "fe80::/64", "fe80::/10",
+             "ff02::1:ff00:0/104"),
         )
     ],
 }  # fmt: skip
@@ -43,6 +45,7 @@ _KEPT: Final = (
     ipaddress.ip_network("127.0.0.0/8"),
     ipaddress.ip_network("0.0.0.0/32"),
     ipaddress.ip_network("255.255.255.255/32"),
+    ipaddress.ip_network("192.0.0.0/24"),
     ipaddress.ip_network("224.0.0.0/24"),
     ipaddress.ip_network("239.255.255.250/32"),
     ipaddress.ip_network("::/127"),
@@ -119,10 +122,13 @@ def is_kept_mac(address: bytes) -> bool:
 
 
 def _kind(address: bytes) -> tuple[int, int]:
+    """The bits that tell an address's kind, and which bits those are."""
     number = int.from_bytes(address)
     for base, mask in _KINDS[len(address)]:
         if number & mask == base:
             return base, mask
+    if len(address) != IPV4 and address[0] == 0xFF:  # a group: its flags and scope (RFC 4291, 2.7)
+        return number >> 112 << 112, 0xFFFF << 112
     return 0, 0
 
 

@@ -76,10 +76,7 @@ class _Message:
             raise TruncatedError("a record reaches past its message")
         end = start + length
         if kind in (dns.A, dns.AAAA) and length in (4, 16):
-            address = reader.take(length)
-            for name in {owner, self._asked}:
-                self._mapping.keep_if_named(name, address)
-            self.made[start:end] = self._mapping.address(address)
+            self._address(owner, start, end)
         elif kind in _NAME_AT:
             self._fill(start, start + _NAME_AT[kind], keep=True)
             self._name()
@@ -90,9 +87,7 @@ class _Message:
         elif kind == _OPT:
             self._options(end)
         elif kind == _RRSIG:
-            reader.take(18)
-            self._name()
-            self._fill(reader.position, end)
+            self._signature(end)
         elif kind == _TXT:
             self._texts(end)
         else:
@@ -100,6 +95,12 @@ class _Message:
         if reader.position > end:
             raise DecodeError("a name reaches past its record")
         reader.take(end - reader.position)
+
+    def _address(self, owner: str, start: int, end: int) -> None:
+        address = self.reader.take(end - start)
+        for name in {owner, self._asked}:
+            self._mapping.keep_if_named(name, address)
+        self.made[start:end] = self._mapping.address(address)
 
     def _fill(self, start: int, end: int, *, keep: bool = False) -> None:
         """Move on to `end`; what is passed becomes noise, unless it is kept."""
@@ -196,6 +197,12 @@ class _Message:
             reader.u16()
             value = reader.vector(2)
             self.made[reader.position - len(value) : reader.position] = bytes(len(value))
+
+    def _signature(self, end: int) -> None:
+        """RFC 4034, section 3.1: what is signed, by whom, the signature."""
+        self.reader.take(18)
+        self._name()
+        self._fill(self.reader.position, end)
 
     def _texts(self, end: int) -> None:
         reader = self.reader

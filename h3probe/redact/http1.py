@@ -31,23 +31,32 @@ _AUTHORITY_WORD: Final = re.compile(rb'(?P<before>")(?P<authority>[^"]*)(?P<afte
 _PLAIN: Final = frozenset(
     {b"connection", b"proxy-connection", b"upgrade", b"transfer-encoding", b"content-length", b"content-type",
      b"content-encoding", b"accept", b"accept-encoding", b"accept-language", b"accept-ranges", b"te", b"trailer",
-     b"cache-control", b"pragma", b"date", b"expires", b"age", b"vary", b"server", b"keep-alive", b"expect",
-     b"max-forwards", b"http2-settings", b"upgrade-insecure-requests", b"capsule-protocol", b"proxy-agent",
-     b"last-modified", b"retry-after", b"strict-transport-security"}
+     b"cache-control", b"pragma", b"date", b"expires", b"age", b"vary", b"keep-alive", b"expect",
+     b"max-forwards", b"http2-settings", b"upgrade-insecure-requests", b"capsule-protocol", b"last-modified",
+      b"retry-after", b"strict-transport-security"}
 )  # fmt: skip
 _HOSTS: Final = frozenset({b"host", b"alt-used", b":authority"})
 _URLS: Final = frozenset({b"referer", b"location", b"content-location", b"origin"})
 # Fields that are named as they are; their values become letters.
 _NAMED: Final = frozenset(
-    {b"authorization", b"proxy-authorization", b"cookie", b"set-cookie", b"etag", b"if-none-match", b"via", b"forwarded",
-     b"if-modified-since", b"x-forwarded-for", b"x-api-key", b"user-agent", b"www-authenticate", b"proxy-authenticate",
+    {b"authorization", b"proxy-authorization", b"cookie", b"set-cookie", b"etag", b"if-none-match", b"via",
+     b"forwarded", b"if-modified-since", b"x-forwarded-for", b"x-api-key", b"user-agent", b"www-authenticate", b"proxy-authenticate",
      b"authentication-info", b"proxy-authentication-info", b"x-cache", b"link", b"content-disposition", b"warning",
      b"content-security-policy", b"access-control-allow-origin", b"nel", b"report-to", b"proxy-status", b"alt-svc"}
 )  # fmt: skip
 _SCHEMES: Final = re.compile(rb"(?i)(basic|digest|negotiate|ntlm|bearer|kerberos)\b")
 _AGENT: Final = re.compile(
-    rb"(Java-http-client|curl|Java|Mozilla|okhttp|Go-http-client|python-requests|Apache-HttpClient|mitmproxy)/[0-9][0-9A-Za-z.]{0,20}"
+    rb"(?:Java-http-client|curl|Java|Mozilla|okhttp|Go-http-client|python-requests|Apache-HttpClient|mitmproxy)"
+    rb"/[0-9][0-9A-Za-z.]{0,20}"
 )
+_SOFTWARE: Final = re.compile(rb"[A-Za-z-]{1,32}(?:/[0-9][0-9A-Za-z.]{0,20})?(?![^\s])")
+# Fields of which the beginning stays, where it is a well-known word.
+_BEGINNINGS: Final = {
+    b"user-agent": _AGENT,
+    b"server": _SOFTWARE,
+    b"proxy-agent": _SOFTWARE,
+    **dict.fromkeys((b"www-authenticate", b"proxy-authenticate", b"authorization", b"proxy-authorization"), _SCHEMES),
+}
 _REASONS: Final = frozenset(
     {s.phrase.lower().encode() for s in HTTPStatus} | {b"connection established", b"connected", b"unable to connect"}
 )  # fmt: skip
@@ -141,13 +150,9 @@ def _field(line: bytes, mapping: Mapping) -> bytes:
         value = alt_svc(value, mapping)
     elif low in _URLS:
         value = url(value, mapping)
-    elif low == b"user-agent":
-        product = _AGENT.match(value)
-        kept = product.end() if product else 0
-        value = value[:kept] + _letters(value[kept:], mapping)
-    elif low in (b"www-authenticate", b"proxy-authenticate", b"authorization", b"proxy-authorization"):
-        scheme = _SCHEMES.match(value)
-        kept = scheme.end() if scheme else 0
+    elif low in _BEGINNINGS:
+        known = _BEGINNINGS[low].match(value)
+        kept = known.end() if known else 0
         value = value[:kept] + _letters(value[kept:], mapping)
     elif low not in _PLAIN:
         value = _letters(value, mapping)

@@ -18,7 +18,7 @@ from h3probe.wire import tls_names
 from h3probe.wire.http1 import connect_target, connect_udp_target, looks_like_request, parse_request_head
 from h3probe.wire.packet import ACK, SYN
 from h3probe.wire.reassembly import Reassembler
-from h3probe.wire.tls import LARGEST_RECORD, HELLO_RETRY_REQUEST, looks_like_client_hello, parse_server_hello
+from h3probe.wire.tls import HELLO_RETRY_REQUEST, LARGEST_RECORD, looks_like_client_hello, parse_server_hello
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint
@@ -317,7 +317,7 @@ class Conversation:
             self._close(side, records=False)
             return True
         start = 0
-        while side.waiting[start : start + 1] in (b"\r", b"\n") and start < 4:
+        while start < min(4, len(side.waiting)) and side.waiting[start] in b"\r\n":
             start += 1
         end = _HEAD_END.search(side.waiting, max(start, side.searched - 3))
         side.searched = 0 if end else len(side.waiting)
@@ -359,8 +359,6 @@ class Conversation:
         asked, self._asked = self._asked, None
         if asked == "tunnel" and 200 <= status < 300:
             self._kind = "tls"
-            if self.sides[True].waiting and not looks_like_client_hello(bytes(self.sides[True].waiting[:10])):
-                self.give_up()
         elif status == 101:
             self.give_up()
         else:
@@ -379,7 +377,7 @@ class Conversation:
         if len(data) < 5:
             return False
         end = 5 + int.from_bytes(data[3:5])
-        if kind not in range(20, 25) or data[1] != 3 or end > 5 + LARGEST_RECORD:
+        if not 20 <= kind <= 24 or data[1] != 3 or end > 5 + LARGEST_RECORD:
             self._close(side, records=False)
             return True
         if (kind in {tls_names.CHANGE_CIPHER_SPEC, tls_names.ALERT}) and not side.ciphered and end <= 7:
@@ -479,7 +477,7 @@ class TcpRewriter:
         self._hellos = hellos
         self._table: BoundedTable[tuple[Endpoint, Endpoint], Conversation] = BoundedTable(CONNECTIONS_LIMIT)
 
-    def segment(  # noqa: PLR0913 - a segment's fields
+    def segment(  # noqa: PLR0913, PLR0917 - a segment's fields
         self, source: Endpoint, destination: Endpoint, seq: int, ack: int, flags: int, data: bytes, length: int
     ) -> Piece | None:
         """Rewrite a segment's payload; None where there is none."""
