@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from h3probe.redact.mapping import Mapping
 
 _NS, _SOA, _PTR, _MX, _TXT, _SRV, _OPT, _RRSIG, _NSEC = 2, 6, 12, 15, 16, 33, 41, 46, 47
+_CAA: Final = 257
+_CLIENT_SUBNET: Final = 8
 # Record types whose data is, or begins with, a name: so many bytes stand before it, and what is behind it stays.
 _NAME_AT: Final = {_NS: 0, dns.CNAME: 0, _SOA: 0, _PTR: 0, _MX: 2, _SRV: 6, dns.DNAME: 0, _NSEC: 0}
 _ECH, _IPV4HINT, _IPV6HINT, _DOHPATH = 5, 4, 6, 7
@@ -83,13 +85,13 @@ class _Message:
             if kind == _SOA:
                 self._name()
         elif kind in (dns.HTTPS, dns.SVCB):
-            self._service(end)
+            self._service(owner, end)
         elif kind == _OPT:
             self._options(end)
         elif kind == _RRSIG:
             self._signature(end)
-        elif kind == _TXT:
-            self._texts(end)
+        elif kind in (_TXT, _CAA):
+            self._texts(end, of_whom=kind == _CAA)
         else:
             self._fill(start, end)
         if reader.position > end:
@@ -97,10 +99,12 @@ class _Message:
         reader.take(end - reader.position)
 
     def _address(self, owner: str, start: int, end: int) -> None:
-        address = self.reader.take(end - start)
+        self.made[start:end] = self._replaced(self.reader.take(end - start), owner)
+
+    def _replaced(self, address: bytes, owner: str) -> bytes:
         for name in {owner, self._asked}:
             self._mapping.keep_if_named(name, address)
-        self.made[start:end] = self._mapping.address(address)
+        return self._mapping.address(address)
 
     def _fill(self, start: int, end: int, *, keep: bool = False) -> None:
         """Move on to `end`; what is passed becomes noise, unless it is kept."""
@@ -143,7 +147,7 @@ class _Message:
         self.reader.take((offset + 1 if after is None else after) - self.reader.position)
         return suffix
 
-    def _service(self, end: int) -> None:
+    def _service(self, owner: str, end: int) -> None:
         """RFC 9460, section 2.2: priority, target, parameters."""
         reader = self.reader
         reader.take(2)
@@ -154,8 +158,8 @@ class _Message:
             value = reader.take(length)
             size = _ADDRESS_PARAMETERS.get(key)
             if size and length % size == 0:
-                parts = [self._mapping.address(value[at : at + size]) for at in range(0, length, size)]
-                self.made[start : start + length] = b"".join(parts)
+                parts = [value[at : at + size] for at in range(0, length, size)]
+                self.made[start : start + length] = b"".join(self._replaced(part, owner) for part in parts)
             elif key == _ECH:
                 self.made[start : start + length] = self._ech(value)
             elif key == _DOHPATH:
@@ -178,25 +182,26 @@ class _Message:
                     continue
                 inner = Reader(value, start, start + length)
                 inner.take(3)
-                for what in (self._mapping.credential, None, self._mapping.host, self._mapping.credential):
-                    if what is self._mapping.host:
-                        inner.u8()
-                        field = inner.vector(1)
-                    else:
-                        field = inner.vector(2)
-                    if what is not None:
-                        made[inner.position - len(field) : inner.position] = what(field)
+                key = inner.vector(2)
+                made[inner.position - len(key) : inner.position] = self._mapping.credential(key)
+                inner.vector(2)
+                inner.u8()
+                name = inner.vector(1)
+                made[inner.position - len(name) : inner.position] = self._mapping.host(name)
+                extensions = inner.vector(2)
+                made[inner.position - len(extensions) : inner.position] = self._mapping.credential(extensions)
         except DecodeError:
             return self._mapping.credential(value)
         return bytes(made)
 
     def _options(self, end: int) -> None:
-        """EDNS (RFC 6891): the codes and lengths stay; contents (client subnet, cookie) become zeros."""
+        """EDNS (RFC 6891): the codes and lengths stay; what is in them becomes zeros."""
         reader = self.reader
         while reader.position < end:
-            reader.u16()
+            code = reader.u16()
             value = reader.vector(2)
-            self.made[reader.position - len(value) : reader.position] = bytes(len(value))
+            shown = 4 if code == _CLIENT_SUBNET else 0  # the family, and how much of the address there is
+            self.made[reader.position - len(value) + shown : reader.position] = bytes(max(len(value) - shown, 0))
 
     def _signature(self, end: int) -> None:
         """RFC 4034, section 3.1: what is signed, by whom, the signature."""
@@ -204,8 +209,14 @@ class _Message:
         self._name()
         self._fill(self.reader.position, end)
 
-    def _texts(self, end: int) -> None:
+    def _texts(self, end: int, *, of_whom: bool) -> None:
+        """Strings, each behind its length (TXT), or one behind a flag and its name (RFC 8659, section 4.1)."""
         reader = self.reader
+        if of_whom:
+            reader.take(1)
+            reader.vector(1)
+            start, value = reader.position, reader.take(end - reader.position)
+            self.made[start:end] = b"x" * len(value)
         while reader.position < end:
             value = reader.vector(1)
             self.made[reader.position - len(value) : reader.position] = b"x" * len(value)

@@ -205,19 +205,23 @@ class Hellos:
         return _vector(3, bytes(made))
 
     def _server_key_exchange(self, body: bytes) -> bytes:
-        """ECDHE (RFC 8422, 5.4); the signature would tell the key, and so the server."""
+        """ECDHE (RFC 8422, 5.4) or DHE (RFC 5246, 7.4.3); the signature would tell the key, and so the server."""
         reader = Reader(body)
-        if reader.u8() != 3:  # no named curve
-            return self._mapping.credential(body)
-        reader.take(2)
-        reader.vector(1)
-        start = body[: reader.position]
-        algorithm = reader.take(2)
-        return start + algorithm + _vector(2, self._mapping.credential(reader.vector(2)))
+        made = b""
+        if body[:1] == b"\x03":  # a named curve
+            reader.take(3)
+            reader.vector(1)
+            made = body[: reader.position]
+        else:
+            for _ in range(3):
+                made += _vector(2, self._mapping.credential(reader.vector(2)))
+        if int.from_bytes(body[len(made) : len(made) + 2]) != reader.remaining - 2:  # TLS 1.2 names the algorithm
+            made += reader.take(2)
+        return made + _vector(2, self._mapping.credential(reader.vector(2)))
 
     def _client_key_exchange(self, body: bytes) -> bytes:
         """A public key (RFC 8422, 5.7), or an encrypted secret (RFC 5246, 7.4.7), each behind its length."""
-        size = 1 if body[:1] == bytes((len(body) - 1 & 0xFF,)) else 2
+        size = 1 if body[:1] and body[0] == len(body) - 1 else 2
         return body[:size] + self._mapping.credential(body[size:])
 
     def _certificate_request(self, body: bytes) -> bytes:
