@@ -39,10 +39,10 @@ _HOSTS: Final = frozenset({b"host", b"alt-used", b":authority"})
 _URLS: Final = frozenset({b"referer", b"location", b"content-location", b"origin"})
 # Fields that are named as they are; their values become letters.
 _NAMED: Final = frozenset(
-    {b"authorization", b"proxy-authorization", b"cookie", b"set-cookie", b"etag", b"if-none-match", b"via",
-     b"forwarded", b"if-modified-since", b"x-forwarded-for", b"x-api-key", b"user-agent", b"www-authenticate", b"proxy-authenticate",
-     b"authentication-info", b"proxy-authentication-info", b"x-cache", b"link", b"content-disposition", b"warning",
-     b"content-security-policy", b"access-control-allow-origin", b"nel", b"report-to", b"proxy-status", b"alt-svc"}
+    {b"cookie", b"set-cookie", b"etag", b"if-none-match", b"via", b"forwarded", b"if-modified-since",
+     b"x-forwarded-for", b"x-api-key", b"authentication-info", b"proxy-authentication-info", b"x-cache", b"link",
+     b"content-disposition", b"warning", b"content-security-policy", b"access-control-allow-origin", b"nel",
+     b"report-to", b"proxy-status"}
 )  # fmt: skip
 _SCHEMES: Final = re.compile(rb"(?i)(basic|digest|negotiate|ntlm|bearer|kerberos)\b")
 _AGENT: Final = re.compile(

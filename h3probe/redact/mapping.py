@@ -122,7 +122,7 @@ class Mapping:
         return hashlib.shake_128(self.key + b"secret" + value).digest(len(value))
 
     def noise(self, seed: bytes, length: int, offset: int = 0) -> bytes:
-        """Bytes that stand for what cannot be read, the same for the same seed and offset; no secret is made of them."""
+        """Bytes for what cannot be read, the same for the same seed and offset; no secret is made of them."""
         digest = hashlib.blake2b(seed, digest_size=4, key=self.key).digest()
         start = (int.from_bytes(digest) + offset) % _POOL
         end = start + length

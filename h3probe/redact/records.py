@@ -21,6 +21,9 @@ _NAME: Final = re.compile(r"(?<![\w.-])[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?P<po
 _HEX: Final = re.compile(r"(?<![\w])[0-9a-f]{2,40}(?!\w)")
 
 
+_REASONS_LIMIT: Final = 64
+
+
 class RecordRedactor:
     """Redacts records, decoded from JSON, one after the other.
 
@@ -31,6 +34,7 @@ class RecordRedactor:
     def __init__(self, mapping: Mapping) -> None:
         self._mapping = mapping
         self._processes: dict[str, str] = {}
+        self._reasons: dict[str, str] = {}
         self._fields: dict[str, Callable[[str], str]] = {
             **dict.fromkeys(
                 ("client", "server", "proxy", "sender", "from", "origin", "target", "upstream"), self.endpoint
@@ -80,6 +84,8 @@ class RecordRedactor:
 
     def text(self, text: str) -> str:
         """Redact in a sentence every address, name, connection ID and process that is known."""
+        for reason, made in self._reasons.items():
+            text = text.replace(reason, made)
         text = _PROCESS_IN_TEXT.sub(self._known_process, text)
         text = _ADDRESS.sub(self._known_address, text)
         text = _NAME.sub(self._known_name, text)
@@ -95,8 +101,17 @@ class RecordRedactor:
             return {inner: self._value(inner, item, kind) for inner, item in value.items()}
         if not isinstance(value, str) or (key == "name" and kind == "close"):
             return value
+        if key == "reason" and kind == "close":
+            return self._reason(value)
         redact = self._fields.get(key)
         return value if redact is None or not value else redact(value)
+
+    def _reason(self, text: str) -> str:
+        """The words of a CONNECTION_CLOSE, as the packets have them afterwards; sentences quote them."""
+        made = self._mapping.sentence(text.encode()).decode("utf-8", "replace")
+        if made != text and len(self._reasons) < _REASONS_LIMIT:
+            self._reasons[text] = made
+        return made
 
     def _connection_id(self, text: str) -> str:
         return self._mapping.connection_id(bytes.fromhex(text)).hex()

@@ -41,7 +41,7 @@ def test_what_names_nobody_stays() -> None:
 
 
 def test_kept_hosts() -> None:
-    """A kept name stays, with its domain; its neighbours' own labels do not. Its addresses stay, where DNS tells them."""
+    """A kept name stays, and its domain, and the addresses that DNS tells for it; its neighbours do not."""
     mapping = Mapping(KEY, kept=("www.Example.net", "203.0.113.7"))
     assert mapping.host(b"www.example.net") == b"www.example.net"
     neighbour = mapping.host(b"cdn.example.net")

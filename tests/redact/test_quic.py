@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -80,7 +82,7 @@ def test_a_hello_cut_anywhere(cuts: list[int], random: object, together: bool) -
     """However a ClientHello is cut into frames and datagrams, in whatever order, twice, the name is the new one."""
     message = hello()
     bounds = [0, *sorted(set(cuts)), len(message)]
-    parts = [crypto(begin, message[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    parts = [crypto(begin, message[begin:end]) for begin, end in pairwise(bounds)]
     parts += parts[:1]
     random.shuffle(parts)  # type: ignore[attr-defined]
     if together:

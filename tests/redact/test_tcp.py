@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +34,7 @@ def test_a_hello_cut_anywhere(cuts: list[int], random: object) -> None:
     """However a ClientHello is cut into segments, in whatever order, twice, the name is the new one."""
     wire = Wire()
     bounds = [0, *sorted(set(cuts)), len(HELLO)]
-    pieces = [(begin, HELLO[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    pieces = [(begin, HELLO[begin:end]) for begin, end in pairwise(bounds)]
     pieces += pieces[-1:]
     random.shuffle(pieces)  # type: ignore[attr-defined]
     frames = wire.connected()
@@ -47,7 +49,7 @@ def test_a_hello_cut_anywhere(cuts: list[int], random: object) -> None:
 
 
 def test_tls13() -> None:
-    """Record headers stay over the whole connection, hellos are readable, data is noise, a retransmission is the same."""
+    """Record headers stay to the end, hellos are readable, data is noise, a retransmission is the same."""
     wire = Wire()
     frames = [*wire.connected(), wire.tcp(HELLO)]
     frames.append(wire.tcp(record(22, server_hello(), 0x0303) + CCS + DATA[:100], back=True))
@@ -148,7 +150,7 @@ def test_a_capture_that_began_late() -> None:
 
 
 def test_a_hole_in_the_records() -> None:
-    """After lost segments nothing of the data is let through, and headers are found again where a segment begins with one."""
+    """After lost segments no data is let through; headers are found again where a segment begins with one."""
     wire = Wire()
     frames = [*wire.connected(), wire.tcp(HELLO), wire.tcp(record(22, server_hello(), 0x0303) + DATA, back=True)]
     wire.sequence[False] += 5000
@@ -184,6 +186,6 @@ def test_any_cut(cuts: list[int], stream: bytes) -> None:
     wire = Wire()
     bounds = [0, *sorted({cut for cut in cuts if cut < len(stream)}), len(stream)]
     frames = wire.connected()
-    frames += [wire.tcp(stream[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    frames += [wire.tcp(stream[begin:end]) for begin, end in pairwise(bounds)]
     whole = [*(other := Wire()).connected(), other.tcp(stream)]
     assert b"".join(payloads(redacted(frames, Mapping(KEY)))) == b"".join(payloads(redacted(whole, Mapping(KEY))))
