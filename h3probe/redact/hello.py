@@ -24,6 +24,7 @@ _HARMLESS: Final = frozenset(
     {1, tls_names.SUPPORTED_GROUPS, 11, tls_names.SIGNATURE_ALGORITHMS, 15, tls_names.ALPN, 17, 18, 21, 22, 23, 24, 27,
      28, 34, tls_names.EARLY_DATA, tls_names.SUPPORTED_VERSIONS, 45, 49, 50, tls_names.KEY_SHARE, 13172, 17513, 17613}
 )  # fmt: skip
+_COMPRESSION: Final = frozenset({0, 1, 64})  # none, and what there was before TLS 1.3 (RFC 3749, 3943)
 # Transport parameters that are connection IDs, and those that are no numbers and no secrets either.
 _CONNECTION_IDS: Final = frozenset({0x00, 0x0F, 0x10})
 _PLAIN_PARAMETERS: Final = frozenset(
@@ -76,8 +77,9 @@ class Hellos:
         start = reader.take(34)
         session = reader.vector(1)
         before = reader.position
-        reader.vector(2)
-        reader.vector(1)
+        suites, compression = reader.vector(2), reader.vector(1)
+        if len(suites) % 2 or not set(compression) <= _COMPRESSION:
+            raise DecodeError("lengths that do not fit: what stays would be something else")
         middle = body[before : reader.position]
         made = start + _vector(1, self._mapping.credential(session)) + middle
         return made + self._extensions(reader, self._client_extension)

@@ -90,12 +90,15 @@ class Mapping:
         known = self.tables["hosts"].get(host)
         if known is not None:
             return known
-        labels = host.lower().split(b".")
+        name, colon, port = host.lower().partition(b":")  # some clients put a port into the SNI
+        if not port.isdigit():
+            name, colon, port = host.lower(), b"", b""
+        labels = name.split(b".")
         made = []
         for index, label in enumerate(labels):
             suffix = b".".join(labels[index:]).rstrip(b".").decode("latin-1")
             made.append(label if not label or self.keeps(suffix) else self.label(label))
-        replaced = b".".join(made)
+        replaced = b".".join(made) + colon + port
         if len(self.tables["hosts"]) < LIMIT:
             self.tables["hosts"][host] = replaced
         return replaced

@@ -240,7 +240,7 @@ class Conversation:
             side.waiting += side.pieces.take()
             self._advance()
         if length > len(data) or side.pieces.overflow or len(side.made) + len(side.waiting) >= CLEAR_LIMIT:
-            self.give_up()  # what a snaplen cut never comes
+            self._end(side)  # what a snaplen cut never comes
         return piece
 
     def give_up(self, *others: Side) -> None:
@@ -248,6 +248,14 @@ class Conversation:
         for side in (*self.sides.values(), *others):
             self._close(side, records=self._kind == "tls")
         self._kind = "opaque"
+
+    def _end(self, side: Side) -> None:
+        """Read one direction no further."""
+        if self._kind == "unknown":
+            self.give_up()
+        else:
+            self._close(side, records=self._kind == "tls")
+            self._advance()
 
     def turn(self, client: Endpoint) -> None:
         """Take the other one for the client, where that was but a guess."""

@@ -61,6 +61,16 @@ def test_a_client_hello() -> None:
     assert new.max_idle_timeout == old.max_idle_timeout
 
 
+def test_lengths_that_lie() -> None:
+    """A list of cipher suites that runs on into the name does not carry it along."""
+    body = bytearray(client_hello([server_name(NAME)]))
+    at = body.index(b"\x00\x04\x13\x01")
+    body[at : at + 2] = (len(body) - at - 2 - 9).to_bytes(2)
+    made = HELLOS.message(1, bytes(body))
+    assert len(made) == len(body)
+    assert NAME not in made
+
+
 def test_session_ids_still_match() -> None:
     """What the server echoes is what the client sent (RFC 8446, 4.1.3)."""
     client = parse_client_hello(HELLOS.message(1, client_hello([])))
