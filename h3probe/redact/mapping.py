@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 KEY_SIZE: Final = 32
-LIMIT: Final = 500_000
+LIMIT: Final = 200_000
 """Entries of one table. Beyond it a replacement is still the same each time, but two things may get the same one."""
-_POOL: Final = 1 << 20
+_POOL: Final = 1 << 18
 _TRIES: Final = 200
 
 

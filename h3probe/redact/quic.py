@@ -7,7 +7,8 @@ are others, and anyone can derive those as well: what was in an Initial (ACKs, t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -24,7 +25,7 @@ from h3probe.wire.quic.versions import known
 from h3probe.wire.reassembly import Reassembler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from h3probe.events import Endpoint
     from h3probe.redact.hello import Hellos
@@ -64,9 +65,9 @@ class CryptoStream:
         if length > STREAM_LIMIT or len(self._made) > STREAM_LIMIT:
             self.given_up = True
 
-    def covers(self, offset: int, length: int) -> bool:
-        """Whether what stands there in the rewritten stream is known."""
-        return self.given_up or offset + length <= len(self._made)
+    def covers(self, end: int) -> bool:
+        """Whether what stands before `end` in the rewritten stream is known."""
+        return self.given_up or end <= len(self._made)
 
     def read(self, offset: int, data: bytes) -> bytes:
         """Return what stands in the rewritten stream where the original has `data`."""
@@ -110,42 +111,54 @@ class _Flow:
         return b""
 
 
-class SealedInitial:
-    """An Initial whose CRYPTO frames wait for the rest of the hello."""
+class _Cut(NamedTuple):
+    """CRYPTO data in a packet: where it stands there, where in the stream, and the original."""
 
-    __slots__ = ("_bare", "_cuts", "_header", "_keys", "_plain")
+    at: int
+    offset: int
+    data: bytes
+
+
+class SealedInitial:
+    """An Initial whose CRYPTO frames wait for the rest of the hello.
+
+    Args:
+        seal: What protects its payload.
+        plain: The payload, rewritten but for the CRYPTO data.
+        cuts: That data.
+        stream: Where it belongs.
+    """
+
+    __slots__ = ("_cuts", "_end", "_plain", "_seal", "_stream")
 
     def __init__(
-        self,
-        keys: PacketKeys,
-        header: bytes,
-        bare: Unmasked,
-        plain: bytearray,
-        cuts: list[tuple[int, int, bytes, CryptoStream]],
+        self, seal: Callable[[bytes], bytes], plain: bytearray, cuts: list[_Cut], stream: CryptoStream
     ) -> None:
-        self._keys = keys
-        self._header = header
-        self._bare = bare
+        self._seal = seal
         self._plain = plain
         self._cuts = cuts
+        self._stream = stream
+        self._end = max((cut.offset + len(cut.data) for cut in cuts), default=0)
 
     @property
     def ready(self) -> bool:
         """Whether every CRYPTO frame can be written."""
-        return all(stream.covers(offset, len(data)) for _, offset, data, stream in self._cuts)
+        return self._stream.covers(self._end)
 
     def give_up(self) -> None:
         """Wait no longer for the rest of the hello."""
-        for _, offset, data, stream in self._cuts:
-            if not stream.covers(offset, len(data)):
-                stream.given_up = True
+        if not self.ready:
+            self._stream.given_up = True
 
     def take(self) -> bytes:
         """Seal it."""
-        for at, offset, data, stream in self._cuts:
-            self._plain[at : at + len(data)] = stream.read(offset, data)
-        length = (self._bare.header[0] & 3) + 1
-        return seal_packet(self._keys, self._header, self._bare.number, bytes(self._plain), length)
+        for at, offset, data in self._cuts:
+            self._plain[at : at + len(data)] = self._stream.read(offset, data)
+        return self._seal(bytes(self._plain))
+
+
+def _seal(keys: PacketKeys, header: bytes, bare: Unmasked, plain: bytes) -> bytes:
+    return seal_packet(keys, header, bare.number, plain, (bare.header[0] & 3) + 1)
 
 
 class QuicRewriter:
@@ -315,7 +328,9 @@ class QuicRewriter:
             stream = self._stream((*flow_key(source, destination), connection.key_dcid, from_client))
             frames, cuts = self._frames(plain, stream)
             header, _ = self._header(packet, bare.header[0])
-            return SealedInitial(new_keys.client if from_client else new_keys.server, header, bare, frames, cuts)
+            new_side = new_keys.client if from_client else new_keys.server
+            seal = partial(_seal, new_side, header, bare)
+            return SealedInitial(seal, frames, cuts, stream)
         return None
 
     def _candidates(self, flow: _Flow, source: Endpoint, packet: LongPacket) -> Iterator[tuple[_Connection, bool]]:
@@ -337,12 +352,10 @@ class QuicRewriter:
                 gone.given_up = True
         return stream
 
-    def _frames(
-        self, plain: bytes, stream: CryptoStream
-    ) -> tuple[bytearray, list[tuple[int, int, bytes, CryptoStream]]]:
+    def _frames(self, plain: bytes, stream: CryptoStream) -> tuple[bytearray, list[_Cut]]:
         """The frames rewritten, and the CRYPTO data among them that is still to be."""
         made = bytearray(plain)
-        cuts: list[tuple[int, int, bytes, CryptoStream]] = []
+        cuts: list[_Cut] = []
         try:
             frames = located_frames(plain)
         except DecodeError:
@@ -351,7 +364,7 @@ class QuicRewriter:
         for frame, end in frames:
             if isinstance(frame, Crypto):
                 stream.add(frame.offset, frame.data)
-                cuts.append((end - len(frame.data), frame.offset, frame.data, stream))
+                cuts.append(_Cut(end - len(frame.data), frame.offset, frame.data))
             elif isinstance(frame, ConnectionClose):
                 reader = Reader(plain, start)
                 for _ in range(2 if frame.application else 3):

@@ -67,9 +67,9 @@ class Tail:
             return noise.translate(_HIGH_BITS)
         made = bytearray(noise)
         end = offset + len(data)
-        if offset > self._next or not self._in_step:
+        if offset > self._next or (offset == self._next and not self._in_step):
             # Something is missing. A piece that begins with a record's header begins with a record.
-            self._in_step = len(data) >= 5 and 20 <= data[0] <= 24 and data[1:3] == b"\x03\x03"
+            self._in_step = len(data) >= 5 and _begins_record(data[:5]) and data[2] == 3
             self._next, self._left, self._header = offset, 0, b""
         if self._in_step and end > self._next:
             self._walk(data, offset)
@@ -95,17 +95,15 @@ class Tail:
                 continue
             part = data[position : position + 5 - len(self._header)]
             self._header += part
+            if not _begins_record(self._header):
+                self._in_step = False
+                self._header = b""
+                break
             self._keep(offset + position, part)
             position += len(part)
             if len(self._header) == 5:
                 self._left = int.from_bytes(self._header[3:])
-                sound = 20 <= self._header[0] <= 24 and self._header[1] == 3 and self._left <= LARGEST_RECORD
                 self._header = b""
-                if not sound:
-                    self._in_step = False
-                    self._at.pop()
-                    self._kept.pop()
-                    break
         self._next = offset + len(data)
 
     def _keep(self, at: int, part: bytes) -> None:
@@ -113,6 +111,13 @@ class Tail:
         self._kept.append(part)
         if len(self._at) > 2 * _HEADERS_KEPT:
             del self._at[:_HEADERS_KEPT], self._kept[:_HEADERS_KEPT]
+
+
+def _begins_record(data: bytes) -> bool:
+    """Whether at most five bytes can be a record's header, or begin one (RFC 8446, 5.1)."""
+    if not 20 <= data[0] <= 24 or data[1:2] not in (b"", b"\x03") or data[2:3] > b"\x04":
+        return False
+    return len(data) < 5 or int.from_bytes(data[3:]) <= LARGEST_RECORD
 
 
 @dataclass(slots=True)

@@ -54,7 +54,7 @@ class Disguise(Mapping):
         """As they are."""
         return connection_id
 
-    def keeps(self, suffix: str) -> bool:
+    def keeps(self, suffix: str) -> bool:  # noqa: ARG002 - the signature of what it replaces
         """Nothing is reserved."""
         return False
 

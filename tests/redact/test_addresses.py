@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from itertools import count
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from h3probe.redact import addresses
@@ -21,6 +21,7 @@ def packed(text: str) -> bytes:
     return ipaddress.ip_address(text).packed
 
 
+@settings(deadline=None)
 @given(st.ip_addresses())
 def test_kind_and_length_of_the_text_stay(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     """Whatever is replaced is still of its family, as private, local, loopback or multicast, and as long as text."""
@@ -32,6 +33,7 @@ def test_kind_and_length_of_the_text_stay(address: ipaddress.IPv4Address | ipadd
         assert getattr(replaced, kind) == getattr(address, kind), kind
 
 
+@settings(deadline=None)
 @given(st.sampled_from((4, 16)), st.binary(min_size=8, max_size=8), st.data())
 def test_a_network_stays_a_network(size: int, network: bytes, data: st.DataObject) -> None:
     """Two addresses of one /24 or /64 are of one afterwards; two addresses stay two."""
@@ -73,6 +75,7 @@ def test_a_solicited_node_group_does_not_tell_the_node() -> None:
     assert replaced[13:] != bytes.fromhex("123456")
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=6, max_size=6))
 def test_link_layer_addresses(address: bytes) -> None:
     """A station becomes a locally administered one, a group one of its range; zeros and all ones stay."""

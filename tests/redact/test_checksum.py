@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from h3probe.redact.checksum import checksum, pseudo_header
@@ -13,6 +13,7 @@ def test_the_rfcs_example() -> None:
     assert checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0xDDF2 ^ 0xFFFF
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_words_added_up(data: bytes) -> None:
     """It is the sum of all words with the carries added, inverted."""

@@ -7,7 +7,7 @@ import struct
 import dns.edns
 import dns.message
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from h3probe.redact.dns import rewrite
@@ -117,6 +117,7 @@ def test_a_name_that_points_at_itself() -> None:
     assert b"secret" not in made
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes(data: bytes) -> None:
     """Whatever comes to a DNS port, it is as long afterwards."""

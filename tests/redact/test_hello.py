@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from h3probe.redact.hello import Hellos
@@ -111,6 +111,7 @@ def test_messages_of_tls12(kind: int, body: bytes) -> None:
     assert SECRET not in made
 
 
+@settings(deadline=None)
 @given(st.integers(0, 30), st.binary(max_size=120))
 def test_any_bytes(kind: int, body: bytes) -> None:
     """Whatever stands in a message, it is as long afterwards."""

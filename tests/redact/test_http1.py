@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from h3probe.redact import http1
@@ -101,6 +101,7 @@ def test_authorities(host: bytes) -> None:
     assert made.rpartition(b":")[2] == host.rpartition(b":")[2] or b":" not in host
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes(data: bytes) -> None:
     """Whatever looks like a head to somebody, it is as long afterwards."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from h3probe.errors import UserError
@@ -12,6 +12,7 @@ from h3probe.redact.mapping import KEY_SIZE, Mapping
 KEY = bytes(range(KEY_SIZE))
 
 
+@settings(deadline=None)
 @given(st.text("abcxyz0-", min_size=1, max_size=12), st.text("abcxyz0-", min_size=1, max_size=12))
 def test_labels(one: str, two: str) -> None:
     """A label becomes letters, as many; another label other letters."""
@@ -64,6 +65,7 @@ def test_an_address_as_text() -> None:
     assert len(mapping.host(b"2001:0470:0001::25")) == 18  # not the usual spelling
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=20), st.binary(max_size=20))
 def test_connection_ids(one: bytes, two: bytes) -> None:
     """As long as it was, none for none, and another one for another one."""
@@ -110,6 +112,7 @@ def test_what_is_no_mapping(text: str) -> None:
         Mapping.from_json(text)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 1 << 40), st.integers(0, 3000))
 def test_noise(seed: bytes, offset: int, length: int) -> None:
     """Noise is the same wherever a piece of it begins."""

@@ -7,7 +7,7 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from h3probe.events import Endpoint, Frame
@@ -196,6 +196,7 @@ def test_what_cannot_be_redacted_is_dropped_and_counted(frame: Frame, reason: st
     assert dict(redactor.dropped) == {reason: 1}
 
 
+@settings(deadline=None)
 @given(st.sampled_from((0, 1, 9, 101, 113, 276)), st.binary(max_size=120))
 def test_any_frame(kind: int, data: bytes) -> None:
     """Whatever is captured, nothing but a frame of the same length comes out, or none."""

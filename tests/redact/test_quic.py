@@ -177,6 +177,7 @@ def test_an_initial_that_does_not_open() -> None:
     assert bytes(packet[40:60]) not in made
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.binary(max_size=60), st.booleans()), max_size=6))
 def test_any_datagrams(sent: list[tuple[bytes, bool]]) -> None:
     """Whatever goes to and fro, each datagram is as long afterwards."""

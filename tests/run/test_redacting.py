@@ -91,9 +91,11 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_file_that_appears_meanwhile(tmp_path: Path) -> None:
     """A file that somebody made while this one was written stays."""
-    with pytest.raises(UserError), written(tmp_path / "out", force=False) as stream:
-        stream.write(b"mine")
-        (tmp_path / "out").write_bytes(b"theirs")
+    writing = written(tmp_path / "out", force=False)
+    writing.__enter__().write(b"mine")
+    (tmp_path / "out").write_bytes(b"theirs")
+    with pytest.raises(UserError, match="cannot be written"):
+        writing.__exit__(None, None, None)
     assert (tmp_path / "out").read_bytes() == b"theirs"
 
 
@@ -125,7 +127,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     class Full(PcapngWriter):
         def packet(self, frame: Frame, *, comment: str | None = None) -> None:
-            raise OSError(28, "No space left on device")
+            """Fail, as a full disk does."""
+            raise OSError(28, f"No space left on device: {len(frame.data)} bytes, {comment}")
 
     monkeypatch.setattr(redacting, "PcapngWriter", Full)
     with pytest.raises(UserError, match="No space left"):
