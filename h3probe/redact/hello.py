@@ -24,6 +24,10 @@ _HARMLESS: Final = frozenset(
     {1, tls_names.SUPPORTED_GROUPS, 11, tls_names.SIGNATURE_ALGORITHMS, 15, tls_names.ALPN, 17, 18, 21, 22, 23, 24, 27,
      28, 34, tls_names.EARLY_DATA, tls_names.SUPPORTED_VERSIONS, 45, 49, 50, tls_names.KEY_SHARE, 13172, 17513, 17613}
 )  # fmt: skip
+# First bytes of the cipher suites that there are (IANA's registry), GREASE (RFC 8701), and private ones.
+_SUITES: Final = frozenset(
+    (0x00, 0x13, 0x16, 0x56, *range(0xC0, 0xC2), *range(0xCC, 0xCF), 0xD0, 0xFE, 0xFF)
+) | frozenset(range(0x0A, 0x100, 0x10))
 _COMPRESSION: Final = frozenset({0, 1, 64})  # none, and what there was before TLS 1.3 (RFC 3749, 3943)
 # Transport parameters that are connection IDs, and those that are no numbers and no secrets either.
 _CONNECTION_IDS: Final = frozenset({0x00, 0x0F, 0x10})
@@ -78,7 +82,7 @@ class Hellos:
         session = reader.vector(1)
         before = reader.position
         suites, compression = reader.vector(2), reader.vector(1)
-        if len(suites) % 2 or not set(compression) <= _COMPRESSION:
+        if len(suites) % 2 or not set(suites[::2]) <= _SUITES or not set(compression) <= _COMPRESSION:
             raise DecodeError("lengths that do not fit: what stays would be something else")
         middle = body[before : reader.position]
         made = start + _vector(1, self._mapping.credential(session)) + middle

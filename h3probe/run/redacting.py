@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from h3probe import __version__
 from h3probe.capture import PcapngWriter
 from h3probe.errors import UserError
 from h3probe.events import Dropped, Frame, Secrets, Unreadable
 from h3probe.redact import Mapping, Redactor
+from h3probe.run.whole_file import open_whole, refuse_existing
 from h3probe.vantage.files import open_capture
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
 
 
 @dataclass(slots=True)
@@ -61,11 +54,10 @@ def redact(source: str, target: str, *, kept: tuple[str, ...], map_file: str | N
         CaptureError: The source cannot be read, or is no capture.
         UserError: The target exists or cannot be written, or the mapping cannot be read.
     """
-    path = Path(target)
-    _refuse(path, force=force)
+    refuse_existing(target, force=force)
     mapping = _mapping(map_file, kept)
     done = Redacted()
-    with open_capture(source) as reader, written(path, force=force) as stream:
+    with open_capture(source) as reader, open_whole(target, force=force) as stream:
         redactor = Redactor(mapping)
         writer = PcapngWriter(stream, application=f"h3probe {__version__} redact")
         lost = 0
@@ -88,39 +80,9 @@ def redact(source: str, target: str, *, kept: tuple[str, ...], map_file: str | N
         done.comments, done.truncated = len(reader.comments), reader.truncated
     done.written, done.dropped, done.unfinished = redactor.written, redactor.dropped, redactor.unfinished
     if map_file is not None:
-        with written(Path(map_file), force=True) as stream:
+        with open_whole(map_file, force=True) as stream:
             stream.write(mapping.to_json().encode())
     return done
-
-
-@contextlib.contextmanager
-def written(path: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """Give a file to write that takes its name only once it is whole; mode 0600.
-
-    Raises:
-        UserError: It exists and is not to be replaced, or cannot be written.
-    """
-    _refuse(path, force=force)
-    temporary: str | None = None
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(descriptor, "wb", buffering=1 << 16) as stream:
-            yield stream
-        if force:
-            Path(temporary).replace(path)
-            temporary = None
-        else:
-            os.link(temporary, path)  # unlike a renaming, this replaces nothing
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-
-
-def _refuse(path: Path, *, force: bool) -> None:
-    if path.exists() and not force:
-        raise UserError(f"{path} exists already; --force replaces it, another name keeps it")
 
 
 def _mapping(map_file: str | None, kept: tuple[str, ...]) -> Mapping:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from h3probe.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from typing import BinaryIO
 
 STDOUT = "-"
 """The name that stands for standard output."""
@@ -44,12 +45,26 @@ def write_whole(name: str, texts: Iterable[str], *, force: bool) -> None:
         for text in texts:
             sys.stdout.write(text)
         return
+    with open_whole(name, force=force) as file:
+        file.writelines(text.encode() for text in texts)
+
+
+@contextlib.contextmanager
+def open_whole(name: str, *, force: bool) -> Iterator[BinaryIO]:
+    """Open a file to be written in the same way: it has its name once the block has ended without an error.
+
+    Raises:
+        UserError: As `write_whole`.
+    """
+    if name == STDOUT:
+        yield sys.stdout.buffer
+        return
     refuse_existing(name, force=force)
     path = Path(name)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.writelines(texts)
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield file
         refuse_existing(name, force=force)
         beside.replace(path)
     except OSError as error:

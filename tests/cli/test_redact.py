@@ -29,6 +29,14 @@ def test_redact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["redact", SOURCE]) == 2
 
 
+def test_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """With `-o -` the capture goes on to another program."""
+    assert main(["redact", SOURCE, "-o", "-"]) == 0
+    captured = capfdbinary.readouterr()
+    assert captured.out.startswith(b"\x0a\x0d\x0d\x0a")
+    assert captured.err.startswith(b"83 of 83 packets written")
+
+
 def test_what_was_left_out_is_said() -> None:
     """Each reason has a line with its count."""
     done = Redacted(frames=9, written=5, unfinished=1, secrets=2, comments=3, unreadable=1)

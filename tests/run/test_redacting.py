@@ -13,7 +13,8 @@ from h3probe.capture import PcapngWriter
 from h3probe.errors import CaptureError, UserError
 from h3probe.events import Dropped, Frame, Secrets
 from h3probe.run import redacting
-from h3probe.run.redacting import redact, written
+from h3probe.run.redacting import redact
+from h3probe.run.whole_file import open_whole
 from h3probe.vantage.files import open_capture
 from tests.redact.flows import CLIENT, NAME, Wire, hello
 from tests.wire import packets
@@ -82,19 +83,19 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b"no capture")
     with pytest.raises(CaptureError):
         redact(str(tmp_path / "in"), str(tmp_path / "out"), kept=(), map_file=None, force=False)
-    with pytest.raises(ZeroDivisionError), written(tmp_path / "out", force=False):
+    with pytest.raises(ZeroDivisionError), open_whole(str(tmp_path / "out"), force=False):
         raise ZeroDivisionError
-    with pytest.raises(UserError, match="cannot be written"), written(tmp_path / "no" / "out", force=False):
+    with pytest.raises(UserError, match="cannot be written"), open_whole(str(tmp_path / "no" / "out"), force=False):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
 def test_a_file_that_appears_meanwhile(tmp_path: Path) -> None:
     """A file that somebody made while this one was written stays."""
-    writing = written(tmp_path / "out", force=False)
+    writing = open_whole(str(tmp_path / "out"), force=False)
     writing.__enter__().write(b"mine")
     (tmp_path / "out").write_bytes(b"theirs")
-    with pytest.raises(UserError, match="cannot be written"):
+    with pytest.raises(UserError, match="exists already"):
         writing.__exit__(None, None, None)
     assert (tmp_path / "out").read_bytes() == b"theirs"
 
