@@ -323,7 +323,10 @@ class Conversation:
             self._noise(side, length)
             return True
         if from_client and self._asked is not None:
-            return False  # what comes next depends on the answer
+            if self.sides[False].tail is None:
+                return False  # what comes next depends on the answer
+            self._close(side, records=False)
+            return True
         if not from_client and self._asked is None:
             if self.sides[True].waiting:
                 return False  # the rest of the request comes later

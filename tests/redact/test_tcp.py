@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from h3probe.redact import Mapping
+from h3probe.redact import Mapping, Redactor
 from h3probe.wire.http1 import connect_target, parse_request_head, parse_response_head
 from h3probe.wire.tls import handshake_messages, parse_client_hello, records
 from tests.redact.flows import KEY, NAME, Wire, hello, payloads, redacted, server_hello
@@ -126,6 +126,19 @@ def test_plain_http() -> None:
     for data in (made[1], made[3]):
         assert data.startswith(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     assert b"ann" not in b"".join(made)
+
+
+def test_requests_after_a_long_body() -> None:
+    """Once the answers are not read any more, nobody waits for them."""
+    wire, redactor = Wire(), Redactor(Mapping(KEY))
+    request = b"GET /home/ann HTTP/1.1\r\nHost: " + NAME + b"\r\n\r\n"
+    frames = [*wire.connected(), wire.tcp(request)]
+    frames.append(wire.tcp(b"HTTP/1.1 200 OK\r\nContent-Length: 120000\r\n\r\n", back=True))
+    frames += [wire.tcp(b"body of ann " * 4000, back=True) for _ in range(3)]
+    frames += [wire.tcp(request) for _ in range(4)]
+    made = [out for frame in frames for out in redactor.frame(frame)]
+    assert len(made) == len(frames)
+    assert not any(b"ann" in payload or NAME in payload for payload in payloads(made))
 
 
 @pytest.mark.parametrize("first", [b"SSH-2.0-OpenSSH ann", b"220 mail.secret-host.org ESMTP"])
