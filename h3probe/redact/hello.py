@@ -80,13 +80,15 @@ class Hellos:
         reader = Reader(body)
         start = reader.take(34)
         session = reader.vector(1)
-        before = reader.position
         suites, compression = reader.vector(2), reader.vector(1)
-        if len(suites) % 2 or not set(suites[::2]) <= _SUITES or not set(compression) <= _COMPRESSION:
-            raise DecodeError("lengths that do not fit: what stays would be something else")
-        middle = body[before : reader.position]
-        made = start + _vector(1, self._mapping.credential(session)) + middle
+        made = start + _vector(1, self._mapping.credential(session))
+        made += _vector(2, self._suites(suites)) + _vector(1, bytes(c if c in _COMPRESSION else 0 for c in compression))
         return made + self._extensions(reader, self._client_extension)
+
+    def _suites(self, suites: bytes) -> bytes:
+        """Cipher suites; where a length lies, other bytes stand among them: those become a suite for private use."""
+        pairs = (suites[at : at + 2] for at in range(0, len(suites), 2))
+        return b"".join(pair if pair[0] in _SUITES and len(pair) == 2 else b"\xff\xff"[: len(pair)] for pair in pairs)
 
     def _server_hello(self, body: bytes) -> bytes:
         reader = Reader(body)
