@@ -18,6 +18,7 @@ from h3probe.capture.bundle import CAPTURE, MEMBERS, OBSERVED, Bundle
 from h3probe.engine import Engine
 from h3probe.errors import CaptureError, DecodeError
 from h3probe.events import Frame, TimePassed
+from h3probe.redact import Mapping, Redactor
 from h3probe.show.ndjson import to_json
 from h3probe.vantage.proxy_events import format_observed, parse_observed
 from h3probe.wire import altsvc, dns, http1, tls
@@ -145,6 +146,19 @@ def bundle(data: bytes) -> None:
                 pass
 
 
+def redact(data: bytes) -> None:
+    """The same, redacted: as many bytes in each frame that is let through."""
+    redactor = Redactor(Mapping(bytes(32)))
+    lengths = []
+    made = []
+    for number, each in enumerate(_split(data), 1):
+        lengths.append(len(each))
+        made += redactor.frame(Frame(number, number * MILLISECOND_NS, RAW, each, len(each)))
+    made += redactor.finish()
+    assert len(made) + redactor.dropped.total() == len(lengths)
+    assert all(len(frame.data) == lengths[frame.number - 1] for frame in made)
+
+
 def _explain(events: Iterable[Event]) -> None:
     """Run the engine, and hold it to its contract."""
     subject = Engine("fuzz", None)
@@ -173,6 +187,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "key-log": key_log,
     "frame": frame,
     "engine": engine,
+    "redact": redact,
     "capture": capture,
     "bundle": bundle,
 }
@@ -204,6 +219,7 @@ def seeds(target: str, name: str = "curl-alt-svc-cache") -> list[bytes]:
     udp = [fact.payload for fact in facts if isinstance(fact, UdpDatagram)]
     tcp = [fact.payload for fact in facts if isinstance(fact, TcpSegment) and fact.payload]
     ethernet = 14
+    ip_packets = b"".join(len(d := each.data[ethernet:]).to_bytes(2) + d for each in recorded)
     return {
         "quic": udp,
         "quic-frames": [bytes.fromhex("06000401000000"), bytes.fromhex("1c0c00024869"), bytes.fromhex("01026745")],
@@ -213,7 +229,8 @@ def seeds(target: str, name: str = "curl-alt-svc-cache") -> list[bytes]:
         "http-streams": [_HTTP2, _HTTP3, _HTTP1, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"],
         "key-log": [_KEY_LOG],
         "frame": [bytes([LINK_TYPES.index(each.link_type)]) + each.data for each in recorded],
-        "engine": [b"".join(len(d := each.data[ethernet:]).to_bytes(2) + d for each in recorded)],
+        "engine": [ip_packets],
+        "redact": [ip_packets],
         "capture": [path.read_bytes()],
         "bundle": [_bundle(path.read_bytes()), format_observed(TimePassed(1), 2).encode()],
     }[target]

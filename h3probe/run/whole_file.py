@@ -77,7 +77,20 @@ def write_whole(name: str, texts: Iterable[str], *, force: bool) -> None:
         for text in texts:
             sys.stdout.write(text)
         return
+    with open_whole(name, force=force) as stream:
+        stream.writelines(text.encode() for text in texts)
+
+
+@contextlib.contextmanager
+def open_whole(name: str, *, force: bool) -> Iterator[BinaryIO]:
+    """Open a file to be written as `replacing` does; `-` is standard output.
+
+    Raises:
+        UserError: As of `replacing`.
+    """
+    if name == STDOUT:
+        yield sys.stdout.buffer
+        return
     refuse_existing(name, force=force)  # before what is no path is one
     with replacing(Path(name), force=force) as stream:
-        for text in texts:
-            stream.write(text.encode())
+        yield stream
