@@ -68,6 +68,12 @@ SCENARIOS = (
     Scenario("jdk26-udp-dropped-client-any", [java(_ADVERTISED, "client", "ANY", 4)], Firewall.DROP, waits=True),
     Scenario("jdk26-udp-dropped-request-any", [java(_ADVERTISED, "request", "ANY", 3)], Firewall.DROP, waits=True),
     Scenario("jdk26-udp-dropped-uri-only", [java(_ADVERTISED, "client", "HTTP_3_URI_ONLY")], Firewall.DROP, waits=True),
+    Scenario(
+        "jdk26-udp-dropped-connect-timeout",
+        [java(_ADVERTISED, "client", "ALT_SVC", 5, options=["-Dprobe.connectTimeout=2000"])],
+        Firewall.DROP,
+        waits=True,
+    ),
     Scenario("jdk26-udp-closed-client-any", [java(_PLAIN, "client", "ANY", 2, pause_ms=4000)], waits=True),
     Scenario("jdk26-udp-closed-request-any", [java(_PLAIN, "request", "ANY", 2)], waits=True),
     Scenario(

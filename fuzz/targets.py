@@ -7,16 +7,20 @@ whatever the bytes, it raises nothing and ends with a summary; a capture file ma
 from __future__ import annotations
 
 import io
+import zipfile
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from h3probe.capture import read_capture
+from h3probe.capture.bundle import CAPTURE, MEMBERS, OBSERVED, Bundle
 from h3probe.engine import Engine
 from h3probe.errors import CaptureError, DecodeError
-from h3probe.events import Frame
+from h3probe.events import Frame, TimePassed
+from h3probe.redact import Mapping, Redactor
 from h3probe.show.ndjson import to_json
+from h3probe.vantage.proxy_events import format_observed, parse_observed
 from h3probe.wire import altsvc, dns, http1, tls
 from h3probe.wire.http1_stream import Http1Reader
 from h3probe.wire.http2 import PREFACE, Http2Reader
@@ -38,6 +42,7 @@ CAPTURES = Path(__file__).parents[1] / "captures"
 LINK_TYPES = sorted(LINK_TYPE_NAMES)
 RAW = 101
 MILLISECOND_NS = 1_000_000
+CHUNK = 1 << 16
 
 
 def quic(data: bytes) -> None:
@@ -129,6 +134,31 @@ def capture(data: bytes) -> None:
         _explain(read_capture(io.BytesIO(data)))
 
 
+def bundle(data: bytes) -> None:
+    """A file that may be a bundle, of which every member is read; and a line of one."""
+    with suppress(DecodeError):
+        parse_observed(data)
+    with suppress(CaptureError, OSError):
+        found = Bundle(io.BytesIO(data), name="fuzz")
+        for name in MEMBERS:
+            member = found.open(name)
+            while member is not None and member.read(CHUNK):
+                pass
+
+
+def redact(data: bytes) -> None:
+    """The same, redacted: as many bytes in each frame that is let through."""
+    redactor = Redactor(Mapping(bytes(32)))
+    lengths = []
+    made = []
+    for number, each in enumerate(_split(data), 1):
+        lengths.append(len(each))
+        made += redactor.frame(Frame(number, number * MILLISECOND_NS, RAW, each, len(each)))
+    made += redactor.finish()
+    assert len(made) + redactor.dropped.total() == len(lengths)
+    assert all(len(frame.data) == lengths[frame.number - 1] for frame in made)
+
+
 def _explain(events: Iterable[Event]) -> None:
     """Run the engine, and hold it to its contract."""
     subject = Engine("fuzz", None)
@@ -157,7 +187,9 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "key-log": key_log,
     "frame": frame,
     "engine": engine,
+    "redact": redact,
     "capture": capture,
+    "bundle": bundle,
 }
 
 _HTTP1 = b'CONNECT h3.test:443 HTTP/1.1\r\nHost: h3.test:443\r\nAlt-Svc: h3=":443"; ma=3600\r\n\r\n'
@@ -187,6 +219,7 @@ def seeds(target: str, name: str = "curl-alt-svc-cache") -> list[bytes]:
     udp = [fact.payload for fact in facts if isinstance(fact, UdpDatagram)]
     tcp = [fact.payload for fact in facts if isinstance(fact, TcpSegment) and fact.payload]
     ethernet = 14
+    ip_packets = b"".join(len(d := each.data[ethernet:]).to_bytes(2) + d for each in recorded)
     return {
         "quic": udp,
         "quic-frames": [bytes.fromhex("06000401000000"), bytes.fromhex("1c0c00024869"), bytes.fromhex("01026745")],
@@ -196,9 +229,20 @@ def seeds(target: str, name: str = "curl-alt-svc-cache") -> list[bytes]:
         "http-streams": [_HTTP2, _HTTP3, _HTTP1, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"],
         "key-log": [_KEY_LOG],
         "frame": [bytes([LINK_TYPES.index(each.link_type)]) + each.data for each in recorded],
-        "engine": [b"".join(len(d := each.data[ethernet:]).to_bytes(2) + d for each in recorded)],
+        "engine": [ip_packets],
+        "redact": [ip_packets],
         "capture": [path.read_bytes()],
+        "bundle": [_bundle(path.read_bytes()), format_observed(TimePassed(1), 2).encode()],
     }[target]
+
+
+def _bundle(capture: bytes) -> bytes:
+    """A bundle of a capture, as `h3probe bundle` would make it."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(CAPTURE, capture)
+        archive.writestr(OBSERVED, format_observed(TimePassed(1), 2) + "\n")
+    return stream.getvalue()
 
 
 def _messages(payload: bytes) -> list[bytes]:

@@ -17,9 +17,25 @@ from h3probe.diagnose.grouping import Beside, add_proxy_facts, origin_of_url, te
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.told import add_told_facts
+from h3probe.diagnose.untried import URI_ONLY, untried_origins
 from h3probe.diagnose.verdict import client_text, deserves_verdict
 from h3probe.diagnose.words import past_proxy
-from h3probe.events import Counted, Dropped, Frame, Secrets, SocketOwner, ToldAltSvc, ToldExchange, Unreadable
+from h3probe.events import (
+    CaptureEnded,
+    ConnectionOwner,
+    Counted,
+    Dropped,
+    Frame,
+    RunBegan,
+    RunEnded,
+    Secrets,
+    SocketOwner,
+    TimePassed,
+    ToldAltSvc,
+    ToldAsked,
+    ToldExchange,
+    Unreadable,
+)
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import (
@@ -44,7 +60,7 @@ if TYPE_CHECKING:
     from h3probe.diagnose.conclusion import Conclusion
     from h3probe.diagnose.rule import Finding
     from h3probe.diagnose.story import Story, Vantage
-    from h3probe.events import Event
+    from h3probe.events import Event, Told
     from h3probe.records import HttpVersion, Moment
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
     from h3probe.track.told import ToldSighting
@@ -56,10 +72,6 @@ KEPT_CONNECTIONS = 20_000
 UNOWNED = "Owner not known"
 SILENT = "Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it."
 SILENT_BEHIND_PROXY = "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection."
-URI_ONLY = (
-    "this is what HTTP_3_URI_ONLY with a proxy looks like: the request fails at once, with "
-    "UnsupportedProtocolVersionException."
-)
 NOT_KNOWN_TO_BE_ITS = (
     "No CONNECT to the proxy, and no QUIC packet and no TCP connection that is known to be the command's; the owner of "
     "{} on this host is not known."
@@ -94,6 +106,7 @@ class Engine:
         is_java: Whether that command is Java; None where its name does not tell.
         expects: The version that every exchange is expected to be of; None for no expectation.
         expectations: Whether that is so, an origin each; there once all is settled.
+        on_decrypted: Told of what decrypted traffic tells of.
         tracker: Decodes and follows.
     """
 
@@ -111,6 +124,7 @@ class Engine:
     is_java: bool | None = None
     expects: HttpVersion | None = None
     expectations: list[ExpectationRecord] = field(default_factory=list)
+    on_decrypted: Callable[[Told], None] | None = None
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
@@ -147,7 +161,7 @@ class Engine:
         """Whether no expectation has come to nothing, as far as is settled."""
         return all(expectation.met for expectation in self.expectations)
 
-    def feed(self, event: Event) -> list[AnyRecord]:
+    def feed(self, event: Event) -> list[AnyRecord]:  # noqa: C901 - a case for each event
         """Take one event; return the records that are settled by it."""
         match event:
             case Frame():
@@ -164,8 +178,10 @@ class Engine:
                 self.unreadable.append(event.reason)
             case Secrets():
                 self.tracker.add_secrets(event)
-            case ToldExchange() | ToldAltSvc():
+            case ToldExchange() | ToldAltSvc() | ToldAsked():
                 self.tracker.feed_told(event)
+            case RunBegan() | ConnectionOwner() | TimePassed() | RunEnded() | CaptureEnded():
+                pass  # Whoever plays a run back sees to these.
             case _:
                 self.tracker.feed_proxy(event)
         if self.tracker.quiet and not self._waits:
@@ -292,6 +308,9 @@ class Engine:
 
     def _told_of(self, progress: Progress) -> list[AnyRecord]:
         """The records of what the client's log, or decrypted traffic, tells."""
+        if self.on_decrypted is not None:
+            for event in progress.decrypted:
+                self.on_decrypted(event)
         if progress.told is None and not (self._waiting_told or self._waiting_told_alt_svc):
             return []
         told, about = progress.told or ToldFacts(), self.connection
@@ -453,6 +472,10 @@ class Engine:
         wanted = self.filters.wanted
         sent = [c for c in self._kept if wanted is None or wanted(c)]
         unowned = [c for c in sent if c.process is None] if self.wants_command else []
+        of_one = self.wants_command or self.alone is not None or self.behind_proxy is not None
+        untried = self._untried(stories, silent=of_one and not sent and self.vantage == "wire")
+        if untried and not sent:
+            return untried
         asked = self.tracker.proxy.facts.exchanges or any(_at_proxy(connection) for connection in sent)
         if len(unowned) == len(sent) and self.behind_proxy is not None and not asked:
             sentence = SILENT_BEHIND_PROXY + HINTS[self.is_java] if self.vantage == "wire" else self._unseen("")
@@ -471,7 +494,17 @@ class Engine:
             and not any(_may_be_to(origin, connection) for connection in hidden)
         ]
         sentence = SILENT if self.vantage == "wire" else self._unseen(" for this origin")
-        return [self._silence(o, "any", sentence, n) for n, o in enumerate(absent, len(stories) + 1)]
+        first = len(stories) + len(untried) + 1
+        return [*untried, *(self._silence(o, "any", sentence, n) for n, o in enumerate(absent, first))]
+
+    def _untried(self, stories: list[Story], *, silent: bool) -> list[AnyRecord]:
+        """What the client's own log tells of requests that it did not even try, an origin each."""
+        sentences = untried_origins(self.tracker.told.facts, {story.origin for story in stories}, silent=silent)
+        client = self.alone or self.behind_proxy or "any"
+        return [
+            self._silence(origin, client, f"{sentence}{self._conditions()}", number)
+            for number, (origin, sentence) in enumerate(sentences.items(), len(stories) + 1)
+        ]
 
     def _unseen(self, what: str) -> str:
         past = "what went past it, if anything, is not seen without sniffing"

@@ -6,10 +6,15 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
+
+# How fast an example runs says more about the machine than about the code.
+settings.register_profile("h3probe", deadline=None)
+settings.load_profile("h3probe")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

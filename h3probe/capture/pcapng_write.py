@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from h3probe.capture.pcapng import (
     DECRYPTION_SECRETS,
@@ -22,7 +22,6 @@ from h3probe.capture.pcapng import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import BinaryIO
 
     from h3probe.events import Frame
 
@@ -31,6 +30,7 @@ SHB_HARDWARE = 2
 SHB_OS = 3
 SHB_USERAPPL = 4
 ISB_IFRECV = 4
+EPB_PROCESSID_THREADID = 8
 
 MAX_OPTION = 65535
 """The longest value of an option, in bytes."""
@@ -48,6 +48,16 @@ _ENHANCED = Struct("<IIIII").pack  # interface, time (high, low), captured, leng
 _STATISTICS = Struct("<III").pack  # interface, time (high, low)
 
 
+class Sink(Protocol):
+    """What is written to: a buffered file, or what is like one."""
+
+    def write(self, data: bytes, /) -> int:
+        """Take a block."""
+
+    def flush(self) -> None:
+        """Hand everything on."""
+
+
 class PcapngWriter:
     """Writes a capture that Wireshark opens, block by block.
 
@@ -59,17 +69,29 @@ class PcapngWriter:
         application: The program that writes, with its version.
         hardware: The machine's processor.
         os: The machine's operating system.
+        comment: What Wireshark is to show of the whole file.
     """
 
     def __init__(
-        self, stream: BinaryIO, *, application: str, hardware: str | None = None, os: str | None = None
+        self,
+        stream: Sink,
+        *,
+        application: str,
+        hardware: str | None = None,
+        os: str | None = None,
+        comment: str | None = None,
     ) -> None:
         self._stream = stream
         self._ids: dict[tuple[str | None, int], int] = {}
         self._clocks: list[_Clock] = []
-        named = ((SHB_HARDWARE, hardware), (SHB_OS, os), (SHB_USERAPPL, application))
+        named = ((OPT_COMMENT, comment), (SHB_HARDWARE, hardware), (SHB_OS, os), (SHB_USERAPPL, application))
         options = [(code, _text(value)) for code, value in named if value]
         self._block(SECTION_HEADER, _SECTION(BYTE_ORDER_MAGIC, 1, 0, -1), options)
+
+    @property
+    def interfaces(self) -> int:
+        """How many are declared; they are numbered from 0."""
+        return len(self._clocks)
 
     def interface(self, name: str | None, link_type: int, snaplen: int = 0, tsresol: int = 9) -> int:
         """The number of an interface, which is declared when it is first asked for.
@@ -90,14 +112,23 @@ class PcapngWriter:
         number = self._ids[name, link_type] = len(self._ids)
         return number
 
-    def packet(self, frame: Frame, *, comment: str | None = None) -> None:
-        """Write a packet, and first its interface if it is new; the frame's number is not kept, its place is."""
+    def packet(self, frame: Frame, *, comment: str | None = None, pid: int | None = None) -> None:
+        """Write a packet, and first its interface if it is new; the frame's number is not kept, its place is.
+
+        Args:
+            frame: The packet.
+            comment: What Wireshark is to show beside it.
+            pid: The process that sent it, where that is known.
+        """
         number = self.interface(frame.interface, frame.link_type)
         clock = self._clocks[number]
         clock.ticks = max(frame.time_ns, 0) // clock.tick_ns
         data = frame.data[:MAX_PACKET]
         head = _ENHANCED(number, clock.ticks >> 32, clock.ticks & 0xFFFFFFFF, len(data), frame.length)
-        self._block(ENHANCED_PACKET, head + _padded(data), [(OPT_COMMENT, _text(comment))] if comment else ())
+        options = [(OPT_COMMENT, _text(comment))] if comment else []
+        if pid is not None:
+            options.append((EPB_PROCESSID_THREADID, _HEAD(pid & 0xFFFFFFFF, 0)))  # 0: no thread in particular
+        self._block(ENHANCED_PACKET, head + _padded(data), options)
 
     def statistics(self, interface: int, received: int | None, dropped: int | None) -> None:
         """Write an interface's counters since the start, as of its latest packet; None for one that is not known."""

@@ -35,6 +35,8 @@ COMMANDS = {
     "report": ("h3probe.cli.report:report", "The same as an HTML file to share."),
     "diff": ("h3probe.cli.diff:diff", "What differs between two captures, and why."),
     "export": ("h3probe.cli.export:export", "A capture as HAR or qlog."),
+    "bundle": ("h3probe.cli.bundle:bundle", "Make one file of a capture, for a bug report."),
+    "redact": ("h3probe.cli.redact:redact", "Make a capture that can be shared."),
     "demo": ("h3probe.cli.demo:demo", "See it work: no privileges, nothing to install."),
     "lab": ("h3probe.cli.lab:lab", "Test servers to try any client against."),
     "rule": ("h3probe.cli.rule:rule", "List the rules, or explain one."),

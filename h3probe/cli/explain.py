@@ -61,9 +61,9 @@ def explain(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Say what capture files show: which HTTP version was used, and why not HTTP/3.
 
-    Reads pcap and pcapng, also compressed (gzip, zstandard), and events of the proxy (addons/h3probe_log.py); several
-    files are read as one, in order of time. A folder stands for the captures in it, each a story of its own, explained
-    in parallel; `--each` says so of files. `-` is standard input, read as it comes.
+    Reads pcap and pcapng, also compressed (gzip, zstandard), bundles (`h3probe bundle`), and events of the proxy
+    (addons/h3probe_log.py); several files are read as one, in order of time. A folder stands for the captures in it,
+    each a story of its own, explained in parallel; `--each` says so of files. `-` is standard input, read as it comes.
     """
     from h3probe.run.explaining import Asked  # noqa: PLC0415 - the decoders load here
     from h3probe.run.explaining import explain as run  # noqa: PLC0415

@@ -39,7 +39,11 @@ class EachOptions:
 
     def wanted(self, files: tuple[str, ...]) -> bool:
         """Whether the files are to be explained one by one: a folder always is."""
-        return self.each or any(Path(name).is_dir() for name in files)
+        if self.each or not any(Path(name).is_dir() for name in files):
+            return self.each
+        from h3probe.run.batch import is_folder  # noqa: PLC0415 - the decoders load here
+
+        return any(map(is_folder, files))
 
 
 _OPTIONS = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from h3probe.cli import nearest
+from h3probe.cli.lab_matrix import matrix
 from h3probe.cli.lab_run import run
 from h3probe.errors import UserError
 from h3probe.run.stop import Stop
@@ -30,6 +31,7 @@ Examples:
   h3probe lab list
   h3probe lab up h2-advertises-silent-h3
   h3probe lab run all
+  h3probe lab matrix
 """
 )
 def lab() -> None:
@@ -37,6 +39,7 @@ def lab() -> None:
 
 
 lab.add_command(run)
+lab.add_command(matrix)
 
 
 @lab.command("list")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import click
 
 from h3probe.cli import nearest
+from h3probe.cli.progress import Progress
 from h3probe.errors import UserError
 
 if TYPE_CHECKING:
@@ -141,11 +141,13 @@ async def _run(scenarios: list[Scenario], experiments: list[Experiment], setting
     from h3probe.show.console import Console  # noqa: PLC0415 - loaded when asked for
 
     runs = [(experiment, run) for experiment in experiments for run in experiment.runs]
-    progress = _Progress(len(scenarios) + len(runs))
+    progress = Progress(len(scenarios) + len(runs))
     console = None if as_json else Console(sys.stdout)
     if console is not None:
         _introduce(console, setting)
-    results = await play_all([*scenarios, *(run.scenario for _, run in runs)], setting, progress.done)
+    results = await play_all(
+        [*scenarios, *(run.scenario for _, run in runs)], setting, lambda result: progress.done(result.scenario.name)
+    )
     progress.close()
     played, repeated = results[: len(scenarios)], results[len(scenarios) :]
     if console is None:
@@ -158,7 +160,7 @@ async def _run(scenarios: list[Scenario], experiments: list[Experiment], setting
         if experiments:
             draw_articles(console, experiments, repeated)
         console.blank()
-        console.note(progress.summary(results))
+        console.note(_summary(results, progress.seconds))
     return 0 if all(_as_expected(result) for result in results) else 1
 
 
@@ -194,37 +196,14 @@ def _print_json(
         click.echo(json.dumps(each))
 
 
-class _Progress:
-    """One line on standard error, which a terminal shows in place of the last one."""
+def _summary(results: Sequence[Played | NotPlayed], seconds: float) -> str:
+    """All in one sentence."""
+    from h3probe.lab.judge import NotPlayed, Played  # noqa: PLC0415 - loaded already
 
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._done = 0
-        self._began = time.monotonic()
-        self._in_place = sys.stderr.isatty()
-
-    def done(self, result: Played | NotPlayed) -> None:
-        """Another one has ended."""
-        self._done += 1
-        took = time.monotonic() - self._began
-        text = f"{self._done} of {self._total} after {took:.0f} s: {result.scenario.name}"
-        sys.stderr.write(f"\r\x1b[K{text}" if self._in_place else f"h3probe: {text}\n")
-        sys.stderr.flush()
-
-    def close(self) -> None:
-        """Take the line away."""
-        if self._in_place:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-    def summary(self, results: Sequence[Played | NotPlayed]) -> str:
-        """All in one sentence."""
-        from h3probe.lab.judge import NotPlayed, Played  # noqa: PLC0415 - loaded already
-
-        right = sum(isinstance(each, Played) and each.judged and not each.misses for each in results)
-        unjudged = sum(isinstance(each, Played) and not each.judged for each in results)
-        skipped = sum(isinstance(each, NotPlayed) and not each.failed for each in results)
-        words = f"{right} of {len(results)} as expected"
-        words += f", {unjudged} without expectation" if unjudged else ""
-        words += f", {skipped} not played" if skipped else ""
-        return f"{words}, in {time.monotonic() - self._began:.0f} s"
+    right = sum(isinstance(each, Played) and each.judged and not each.misses for each in results)
+    unjudged = sum(isinstance(each, Played) and not each.judged for each in results)
+    skipped = sum(isinstance(each, NotPlayed) and not each.failed for each in results)
+    words = f"{right} of {len(results)} as expected"
+    words += f", {unjudged} without expectation" if unjudged else ""
+    words += f", {skipped} not played" if skipped else ""
+    return f"{words}, in {seconds:.0f} s"

@@ -11,12 +11,13 @@ from h3probe.cli.expect_options import expect_options
 from h3probe.cli.isolate_options import begin, isolate_options
 from h3probe.cli.options import make_filters, output_options
 from h3probe.cli.proxy_options import proxy_options
+from h3probe.cli.write_options import write_options
 
 if TYPE_CHECKING:
     from h3probe.cli.expect_options import ExpectOptions
     from h3probe.cli.isolate_options import IsolateOptions
     from h3probe.cli.proxy_options import ProxyOptions
-    from h3probe.run.output import Output
+    from h3probe.cli.write_options import WriteOptions
     from h3probe.run.recorder import Recorder
 
 EPILOG = """\b
@@ -26,6 +27,7 @@ Examples:
   sudo h3probe watch -- java -jar app.jar
   sudo h3probe watch -i eth0 --for 60 --origin example.org
   sudo h3probe watch -w trace.pcapng -- curl --http3 https://example.org/
+  h3probe watch --isolate -w report.h3probe.zip -- java -jar app.jar
   sudo h3probe watch --client-log -- java -jar app.jar
   sudo h3probe watch --keylog k.log -w t.pcapng -- curl https://example.org/
   sudo h3probe watch --proxy 8899 -- java -jar app.jar
@@ -57,9 +59,7 @@ there goes to standard error.
 @click.option("--show-log", is_flag=True, help="With --client-log: let the log through to standard error.")
 @click.option("--keylog", metavar="FILE",
               help="Have the command write its TLS secrets to FILE (mode 0600), and decrypt with them.")  # fmt: skip
-@click.option("-w", "--write", "write", metavar="FILE", help="Write all that is seen to a pcapng file.")
-@click.option("--full", is_flag=True, help="With -w: keep payload too, not handshakes and headers alone.")
-@click.option("--force", is_flag=True, help="With -w and --keylog: replace a file that holds something.")
+@write_options
 @output_options
 @expect_options
 @click.option("--exit-code", type=click.Choice(["command", "findings"]), default="command",
@@ -78,9 +78,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
     client_log: bool,
     show_log: bool,
     keylog: str | None,
-    write: str | None,
-    full: bool,
-    force: bool,
+    write: WriteOptions,
     as_json: bool,
     expect: ExpectOptions,
     origins: tuple[str, ...],
@@ -102,11 +100,8 @@ def watch(  # noqa: PLR0913 - one parameter per option
         "--relay and --interface exclude each other: a relay sees what passes through it": relays and interfaces,
         "--relay and a proxy exclude each other": relays and proxy.given,
         "--pid and a command exclude each other": pid is not None and command,
-        "--full is for the file of --write": full and write is None,
-        "--force is for the files of --write and --keylog": force and write is None and keylog is None,
         "--keylog is for a command that is sniffed: it is what writes its secrets there": keylog is not None
         and bool(relays or not command),
-        "--write needs the name of a file; standard output has the report": write == "-",
         "--client-log is for a command that is sniffed: its standard error is what is read": client_log
         and bool(relays or not command),
         "--show-log is for --client-log": show_log and not client_log,
@@ -115,6 +110,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
         if holds:
             raise click.UsageError(message)
     expected = expect.version
+    write.check(keyed=keylog is not None)
     _check_pid(pid)
     proxy_spec = proxy.spec(isolated=isolated)
     # It takes as long as what is imported next, and goes on beside it.
@@ -136,11 +132,11 @@ def watch(  # noqa: PLR0913 - one parameter per option
         client_log=client_log,
         show_log=show_log,
         keylog=keylog,
-        force=force,
+        force=write.force,
     )
 
     def make_recorder() -> Recorder | None:
-        return _recorder(write, output, full=full, force=force, keyed=keylog is not None)
+        return write.recorder(output, command=command, interfaces=interfaces, keyed=keylog is not None)
 
     if relays:
         from h3probe.run.relaying import relay  # noqa: PLC0415
@@ -162,6 +158,7 @@ def watch(  # noqa: PLR0913 - one parameter per option
         engine = Engine(names, "live", filters, expects=expected)
         ended = sniff(plan, engine, output, make_recorder, proxy_spec)
     expect.report(engine)
+    write.finish(output)
     if ended.command is not None and exit_code == "command":
         ctx.exit(ended.command if engine.as_expected else ended.command or engine.exit_status)
     ctx.exit(engine.exit_status)
@@ -176,15 +173,3 @@ def _check_pid(pid: int | None) -> None:
 
     if not psutil.pid_exists(pid):
         raise UserError(f"there is no process {pid}")
-
-
-def _recorder(path: str | None, output: Output, *, full: bool, force: bool, keyed: bool) -> Recorder | None:
-    if path is None:
-        return None
-    if keyed:
-        from h3probe.run.keyed_recorder import KeyedRecorder  # noqa: PLC0415
-
-        return KeyedRecorder(path, output, force=force)
-    from h3probe.run.recorder import Recorder  # noqa: PLC0415
-
-    return Recorder(path, output, full=full, force=force)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise_quic
+from h3probe.diagnose.fallback import wait_of
 from h3probe.diagnose.rule import TAKEOVER_NS
-from h3probe.diagnose.rules.fallback_delay import fallback_of
 from h3probe.diagnose.words import timer_of, waited_until_close
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
@@ -68,7 +68,7 @@ def _marked(story: Story, attempt: QuicConnection) -> tuple[Mark, str] | None:
     # A name with a dot is sent without a record too; then a request that may go on over TCP waits for another timer.
     waited = waited_until_close(attempt)
     timer = timer_of(attempt, waited) if waited is not None else None
-    if not hello.psk or timer is None or timer[1].reason is None or fallback_of(story, attempt) is None:
+    if not hello.psk or timer is None or timer[1].reason is None or wait_of(story, attempt) is None:
         return None
     wait = seconds(timer[1].seconds)
     return (

@@ -133,6 +133,7 @@ class Client:
         always_so: Whether it has no other fingerprints, so that another one is somebody else's.
         names_alternatives: Whether it sends a name without a dot over QUIC only after an Alt-Svc record.
         opens_unused: Whether it opens QUIC beside a TCP connection that a request goes over already.
+        always_races: Whether it never tries QUIC alone.
         stuck: What it does with an alternative that never answers, where its own timers do not end the attempts.
         joins: What becomes of a request that finds another one's attempt pending.
     """
@@ -150,6 +151,7 @@ class Client:
     always_so: bool
     names_alternatives: bool
     opens_unused: bool
+    always_races: bool
     stuck: Habit | None
     joins: Habit | None
 
@@ -199,6 +201,7 @@ def _client(family: str, table: dict[str, Any]) -> Client:
         always_so=table.get("always_so", False),
         names_alternatives=table.get("names_alternatives", False),
         opens_unused=table.get("opens_unused", False),
+        always_races=table.get("always_races", False),
         stuck=Habit(**table["stuck"]) if "stuck" in table else None,
         joins=Habit(**table["joins"]) if "joins" in table else None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from h3probe.diagnose.race import SMALLEST_REQUEST
@@ -22,6 +22,7 @@ WEB: dict[str, HttpVersion] = {"h2": "HTTP/2", "http/1.1": "HTTP/1.1"}
 NOTHING = "No request to it was seen."
 NO_ORIGIN = "No request to any origin was seen."
 BESIDE = "Whether a connection beside them carried more cannot be told."
+IN_VAIN = "Whether a request waited for the QUIC attempt that failed, and failed with it, cannot be told."
 OPEN = "The packets alone do not tell of every request which version it was."
 MISSING = "What is missing from the capture may have been a request that went otherwise."
 NO_TCP = "The capture holds no TCP packet at all: where a filter left TCP out, this says less."
@@ -66,11 +67,13 @@ class _Told:
         versions: Those that carried some for certain.
         open: Whether there may have been others.
         over_tcp: Whether all were over TCP, so that none was HTTP/3.
+        others: What cannot be told of those, where the ones that were seen are counted.
     """
 
     versions: frozenset[str]
     open: bool = False
     over_tcp: bool = False
+    others: str = BESIDE
 
 
 def judge(
@@ -127,13 +130,13 @@ def _of_origin(
         on_wire = not conclusion.story.exchanges
         if told.versions != {expected} or told.open:
             reason = f"{sentence} {OPEN}" if told.open and not (told.over_tcp and expected == "HTTP/3") else sentence
-            reason = f"{counted} {reason if on_wire else BESIDE}".lstrip()
+            reason = f"{counted} {reason if on_wire else told.others}".lstrip()
             return Fulfilment(origin, met=False, versions=versions, reason=reason)
         if on_wire and not complete:
             return Fulfilment(origin, met=False, versions=versions, reason=f"{sentence} {MISSING}")
-        if on_wire:
-            alone = "tcp" in conclusion.story.lacks and conclusion.story.vantage == "wire"
-            reasons.append(f"{sentence} {NO_TCP}" if alone else sentence)
+        # An alternative's own port is no origin of any exchange: what is seen there is counted at the origin's.
+        alone = on_wire and conclusion.story.tcp_unseen
+        reasons.append(f"{sentence} {NO_TCP}" if alone else sentence)
     return Fulfilment(origin, met=True, versions=versions, reason=counted or reasons[0])
 
 
@@ -156,17 +159,34 @@ def _otherwise(seen: Counter[Account], expected: HttpVersion) -> str:
 
 
 def _told(conclusion: Conclusion) -> _Told:
-    if conclusion.story.exchanges:
-        return _seen(conclusion)
-    if conclusion.story.tunnels:
-        return _tunnelled(conclusion.story)
-    return _on_the_wire(conclusion.story)
+    story = conclusion.story
+    if story.exchanges:
+        told = _seen(conclusion)
+        return told if not _waited_in_vain(story) or told.open else replace(told, open=True, others=IN_VAIN)
+    if story.tunnels:
+        return _tunnelled(story)
+    told = _on_the_wire(story)
+    return replace(told, open=told.open or _waited_in_vain(story))
+
+
+def _waited_in_vain(story: Story) -> bool:
+    """Whether a QUIC attempt went on after another connection had carried something, and came to nothing.
+
+    A later request may have joined it, as a JDK's does, and failed with it: of that the packets show nothing, and
+    whoever sees them alone does not know. The client's own log does.
+    """
+    if story.exchanges and story.exchanges[0].known_from == "client-log":
+        return False
+    answers = [e.answered_ns for e in story.answered] or [c.ready.time_ns for c in story.connections if c.ready]
+    failed = [q for q in story.quic if story.failed(q) and not is_dns(q)]
+    return bool(answers) and any((q.last_client or q.last).time_ns > min(answers) for q in failed)
 
 
 def _seen(conclusion: Conclusion) -> _Told:
     """What was seen of exchanges, and whether another connection may have carried some unseen.
 
-    The client's own log tells of all that the client did; a connection that lost a race was made for nothing.
+    The client's own log tells of all that the client did: a connection that lost a race was made for nothing. So it was
+    where all that it carried is known, and no exchange is among it.
     """
     story = conclusion.story
     versions = frozenset(e.version for e in story.exchanges if e.version is not None)
@@ -175,7 +195,8 @@ def _seen(conclusion: Conclusion) -> _Told:
         carriers |= {id_ for race in conclusion.races for id_ in (race.quic.id, race.tcp.id)}
     beside = any(q.id not in carriers and (q.established or q.mid_stream) and not is_dns(q) for q in story.quic)
     over_tcp = [*story.tcp, *(carrier for carrier, tunnel in story.tunnels if tunnel.open)]
-    return _Told(versions, beside or any(_may_carry(t) for t in over_tcp if t.id not in carriers))
+    unseen = [t for t in over_tcp if t.id not in carriers and not t.laid_open]
+    return _Told(versions, beside or any(map(_may_carry, unseen)))
 
 
 def _tunnelled(story: Story) -> _Told:

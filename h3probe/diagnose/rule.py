@@ -134,6 +134,8 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
         or worked
     ):
         return "notice"
+    if story.tcp_unseen and _always_races(attempt):
+        return "notice"  # That there is no TCP beside it is the capture's doing.
     if story.mixed or (_may_go_on(story, attempt) and not story.had_time):
         return "notice"  # Another client's, perhaps; or the capture ends before this client would have gone on.
     return "notice" if story.one_sided and attempt.client_close is None else "problem"
@@ -152,6 +154,11 @@ def _may_go_on(story: Story, attempt: QuicConnection) -> bool:
         client = recognise(attempt)
         return client is not None and client.ignores_icmp is True
     return attempt.outcome(story.now_ns) != "version-negotiation"
+
+
+def _always_races(attempt: QuicConnection) -> bool:
+    client = recognise(attempt)
+    return client is not None and client.always_races
 
 
 def _alive(worked: QuicConnection, attempt: QuicConnection) -> bool:

@@ -30,6 +30,8 @@ CHAPTER_LENGTH = 256
 CARRIED_OVER = 32
 # A client that nobody has measured may still be about to try TCP before this.
 UNKNOWN_WITHIN_S = 5.0
+# Times told more closely than this may be subtracted from each other.
+EXACT_NS = NS // 100
 Vantage = Literal["wire", "relay", "proxy"]
 FAILED = frozenset({"unanswered", "refused", "stalled", "closed", "version-negotiation"})
 
@@ -66,6 +68,11 @@ class Seen:
     distrusted: bool = False
     broken: bool = False
 
+    @property
+    def exact(self) -> bool:
+        """Whether its times are; a log on paper has whole seconds."""
+        return self.answered_ns - self.ended_ns < EXACT_NS
+
 
 @dataclass(slots=True)
 class Story:
@@ -94,6 +101,7 @@ class Story:
         in_the_clear: Whether it is about http:// requests that the proxy saw.
         software: The client software, from the first attempt that gives it away.
         exchanges: Requests and responses, as one vantage point saw them; in order of time.
+        astray: Whether the client's log tells of an answer from its origin that leads to none of its connections.
         alt_svc: Alt-Svc lines of the origin.
         rejected: Times that the client refused the proxy's certificate.
         trouble: What a proxy behind the one asked did not do.
@@ -136,6 +144,7 @@ class Story:
     lacks: frozenset[str] = frozenset()
     software: Client | None = None
     exchanges: list[Seen] = field(default_factory=list)
+    astray: bool = False
     alt_svc: list[AltSvcSeen] = field(default_factory=list)
     rejected: list[CaRejected] = field(default_factory=list)
     trouble: list[UpstreamTrouble] = field(default_factory=list)
@@ -204,6 +213,11 @@ class Story:
             if before is None or _client_last(attempt) >= _client_last(before):
                 latest[attempt.server] = attempt
         return False
+
+    @property
+    def tcp_unseen(self) -> bool:
+        """Whether a capture without any TCP may have left out what took a request over."""
+        return "tcp" in self.lacks and self.vantage == "wire"
 
     @property
     def label(self) -> str:

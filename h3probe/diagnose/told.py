@@ -31,6 +31,7 @@ def add_told_facts(stories: list[Story], facts: ToldFacts) -> None:
     for story in stories:
         if story.origin is not None and not story.relayed:
             by_origin.setdefault(story.origin, []).append(story)
+    _note_astray(stories, facts)
     told: dict[int, list[Seen]] = {}
     for sighting in facts.exchanges:
         found = by_connection.get(sighting.connection or "") or _failed_there(by_origin, sighting.told)
@@ -50,6 +51,13 @@ def add_told_facts(stories: list[Story], facts: ToldFacts) -> None:
             at_ns = seen.told.time_ns + seen.told.within_ns
             client = found.connections[0].client
             found.alt_svc.append(AltSvcSeen(at_ns, seen.connection or "", client, seen.told.origin, lines, lines))
+
+
+def _note_astray(stories: list[Story], facts: ToldFacts) -> None:
+    """Tell stories of answers that lead to no connection."""
+    lost = {origin_of_url(s.told.origin) for s in facts.exchanges if s.connection is None and s.told.status is not None}
+    for story in stories:
+        story.astray = story.origin in lost
 
 
 def _same_host(story: Story, origin: str) -> bool:

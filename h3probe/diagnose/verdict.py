@@ -6,9 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
-from h3probe.diagnose.rules.fallback_delay import fallback_of
+from h3probe.diagnose.fallback import wait_of
 from h3probe.diagnose.words import (
     PROXY_ANSWERS,
+    WITNESSES,
     close_text,
     http_over_tcp,
     initials,
@@ -25,9 +26,9 @@ from h3probe.track.clock import NS
 from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
 
 if TYPE_CHECKING:
+    from h3probe.diagnose.fallback import Wait
     from h3probe.diagnose.race import Race
     from h3probe.diagnose.story import Seen, Story
-    from h3probe.records import KnownFrom
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tunnel import Tunnel
@@ -44,11 +45,6 @@ IN_THE_CLEAR = "That is http://, in the clear; HTTP/3 needs https://."
 
 # Different errors that a sentence can hold.
 ERRORS_SAID = 2
-WITNESSES: dict[KnownFrom, str] = {
-    "proxy": "seen at the proxy",
-    "client-log": "by the client's own log",
-    "decrypted": "as the decrypted traffic shows",
-}
 
 
 def deserves_verdict(story: Story) -> bool:
@@ -198,14 +194,9 @@ def _error_of(story: Story) -> str:
     return clean(story.exchanges[0].error or "no reason known", 160).removesuffix(".")
 
 
-def _waits(story: Story) -> list[tuple[QuicConnection, float]]:
-    """The attempts that were waited for before TCP began, and for how many seconds."""
-    found = [(attempt, fallback_of(story, attempt)) for attempt in story.quic]
-    return [
-        (attempt, ((tcp.syn or tcp.first).time_ns - attempt.first.time_ns) / NS)
-        for attempt, tcp in found
-        if tcp is not None
-    ]
+def _waits(story: Story) -> list[Wait]:
+    """What was waited for before a request went on over TCP."""
+    return [wait for wait in (wait_of(story, attempt) for attempt in story.quic) if wait is not None]
 
 
 def later_wait(story: Story) -> tuple[float, str] | None:
@@ -213,12 +204,15 @@ def later_wait(story: Story) -> tuple[float, str] | None:
     waits = _waits(story)
     if not waits:
         return None
-    attempt, wait = max(waits, key=lambda w: w[1])
-    began_ns = attempt.first.time_ns
+    wait = max(waits, key=lambda wait: wait.seconds)
+    attempt, began_ns = wait.attempt, wait.attempt.first.time_ns
     before = [q for q in story.quic if q.server == attempt.server and q.ready and q.ready.time_ns < began_ns]
     what = "for QUIC, which had worked before," if before else "for QUIC"
     which = "The first request" if began_ns == story.begins_ns else "A later request"
-    return wait, f" {which} waited {seconds(wait)} {what} before it fell back to TCP: {_why(story, attempt)}."
+    if wait.request is not None and wait.request > 1:
+        which = f"Request {wait.request}"
+    why = f"{seconds(wait.seconds)} {what} before it fell back to TCP: {_why(story, attempt)}"
+    return wait.seconds, f" {which} waited {why}."
 
 
 def _then(story: Story) -> str:
@@ -281,9 +275,9 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
         return f"{name}: no QUIC came through the relay; an Alt-Svc that names the server's own port leads past it."
     if not story.quic:
         return f"{name}: no QUIC packet was sent to this origin."
-    waits = sorted(_waits(story), key=lambda w: w[0].first.time_ns)
+    waits = sorted(_waits(story), key=lambda wait: wait.attempt.first.time_ns)
     if waits:
-        attempt, wait = waits[0]
+        attempt, wait = waits[0].attempt, waits[0].seconds
         longest = later_wait(story)
         if attempt.first.time_ns > tcp.first.time_ns:
             return f"{name} for the first request.{longest[1] if longest else ''}"

@@ -13,6 +13,7 @@ from h3probe.wire.quic.errors import error_name
 if TYPE_CHECKING:
     from h3probe.diagnose.clients import Timer
     from h3probe.diagnose.story import Story
+    from h3probe.records import KnownFrom
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
@@ -29,6 +30,12 @@ PROXY_ANSWERS = {
     502: "the proxy could not reach it",
     503: "the proxy, or the server behind it, is not available",
     504: "the proxy got no answer from it",
+}
+
+WITNESSES: dict[KnownFrom, str] = {
+    "proxy": "seen at the proxy",
+    "client-log": "by the client's own log",
+    "decrypted": "as the decrypted traffic shows",
 }
 
 

@@ -6,7 +6,7 @@ downstream has a clock of its own. Addresses are packed (4 or 16 bytes), as they
 
 from __future__ import annotations
 
-from h3probe.events.block import Block, Counted, FlowCount, SideCount
+from h3probe.events.block import Answer, Block, Counted, FlowCount, SideCount
 from h3probe.events.proxy import (
     AltSvcSeen,
     CaRejected,
@@ -25,17 +25,21 @@ from h3probe.events.proxy import (
     TunnelAsked,
     UpstreamTrouble,
 )
-from h3probe.events.told import Told, ToldAltSvc, ToldExchange
+from h3probe.events.run import CaptureEnded, ConnectionOwner, RunBegan, RunEnded, RunEvent, TimePassed
+from h3probe.events.told import Told, ToldAltSvc, ToldAsked, ToldExchange
 from h3probe.events.wire import Dropped, Endpoint, Frame, Process, Secrets, SocketOwner, Unreadable
 
-Event = Frame | Counted | SocketOwner | Dropped | Unreadable | Secrets | ProxyEvent | Told
+Event = Frame | Counted | SocketOwner | Dropped | Unreadable | Secrets | ProxyEvent | Told | RunEvent
 
 __all__ = [
     "AltSvcSeen",
+    "Answer",
     "Block",
     "CaRejected",
+    "CaptureEnded",
     "ClientHelloSeen",
     "ConnectionEnded",
+    "ConnectionOwner",
     "Counted",
     "Dropped",
     "Endpoint",
@@ -51,11 +55,16 @@ __all__ = [
     "ProxyLog",
     "ProxyMode",
     "ProxyReady",
+    "RunBegan",
+    "RunEnded",
+    "RunEvent",
     "Secrets",
     "SideCount",
     "SocketOwner",
+    "TimePassed",
     "Told",
     "ToldAltSvc",
+    "ToldAsked",
     "ToldExchange",
     "Transport",
     "TunnelAnswered",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from h3probe.events.wire import Frame
 
@@ -76,6 +76,20 @@ class SideCount:
     reach: tuple[int, int] | None = None
 
 
+class Answer(NamedTuple):
+    """A payload that may answer one.
+
+    Attributes:
+        asked: The number and the time of the frame before it that asked; None where that came before these frames.
+        time_ns: When it was captured.
+        size: Its payload, bytes.
+    """
+
+    asked: tuple[int, int] | None
+    time_ns: int
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class FlowCount:
     """Packets of a connection of which single ones tell nothing more.
@@ -85,16 +99,18 @@ class FlowCount:
         client: What its client sent; None for nothing.
         server: What its server sent.
         order: Whose the first packets are, True for the client's: as many as matter.
-        turns: Of those with payload, whether the first and the last one are the client's; None where nobody asks.
-        answers_ns: The times of those of the server that come first, or next after one of the client's.
+        turned: Whether there was any payload that is a question or an answer.
+        answers: The server's that come first, or next after one of the client's.
+        asking: The number and the time of the client's latest one, if no answer came after it.
     """
 
     connection: str
     client: SideCount | None
     server: SideCount | None
     order: tuple[bool, ...] = ()
-    turns: tuple[bool, bool] | None = None
-    answers_ns: tuple[int, ...] = ()
+    turned: bool = False
+    answers: tuple[Answer, ...] = ()
+    asking: tuple[int, int] | None = None
 
     @property
     def last(self) -> tuple[int, int]:

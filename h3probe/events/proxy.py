@@ -167,6 +167,7 @@ class ConnectionEnded:
         seconds: Since the connection was accepted.
         closed_by: Who ended it first; `idle` for UDP, which just stops.
         after_hello: Bytes from the client behind its ClientHello; None where there was none.
+        terminated: Whether TLS to the server it was for was terminated, so that every exchange on it is reported.
     """
 
     time_ns: int
@@ -180,6 +181,7 @@ class ConnectionEnded:
     seconds: float
     closed_by: Literal["client", "server", "proxy", "idle"]
     after_hello: int | None = None
+    terminated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

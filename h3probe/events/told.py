@@ -72,4 +72,21 @@ class ToldAltSvc:
     within_ns: int = 0
 
 
-Told = ToldExchange | ToldAltSvc
+@dataclass(frozen=True, slots=True)
+class ToldAsked:
+    """A request of which the client's own log tells that it was to be HTTP/3, and then nothing more.
+
+    It may have gone on over TCP, of which such a log need not tell.
+
+    Attributes:
+        time_ns: When.
+        origin: `https://host:port`.
+        within_ns: How far off the time may be.
+    """
+
+    time_ns: int
+    origin: str
+    within_ns: int = 0
+
+
+Told = ToldExchange | ToldAltSvc | ToldAsked

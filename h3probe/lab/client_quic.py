@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+import os
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from aioquic.h3.connection import H3Connection
 from aioquic.h3.events import DataReceived, HeadersReceived
@@ -15,12 +18,17 @@ from aioquic.quic.packet import QuicErrorCode, QuicFrameType
 from h3probe.lab.client_tcp import Reply
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from h3probe.lab.client_tcp import Target
     from h3probe.lab.outcome import HttpVersion
 
 _IDLE_SECONDS = 30.0
+
+
+@cache
+def _secrets_file() -> TextIO | None:
+    """Where the TLS secrets go, which Python's ssl writes by itself; it is open for as long as this process lives."""
+    path = os.environ.get("SSLKEYLOGFILE")
+    return None if path is None else Path(path).open("a", encoding="ascii")
 
 
 class _Pending:
@@ -85,6 +93,8 @@ class QuicConnection(asyncio.DatagramProtocol):
             server_name=sni or target.address,
         )
         configuration.load_verify_locations(cafile=str(ca_file))
+        if (secrets := _secrets_file()) is not None:
+            configuration.secrets_log_file = secrets
         loop = asyncio.get_running_loop()
         any_port = ("::1" if ":" in target.address else "127.0.0.1", 0)
         _, connection = await loop.create_datagram_endpoint(

@@ -7,18 +7,23 @@ import re
 import shlex
 import shutil
 import sys
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from h3probe.errors import UserError
 from h3probe.lab.java import JavaRuntime, command_line, compile_programs
 from h3probe.lab.outcome import HttpVersion, Outcome, parse_outcome
+from h3probe.vantage.clientlog.jdk import CATEGORIES, JdkLog
+from h3probe.vantage.clientlog.pipe import Sieve
+from h3probe.vantage.proxy_settings import client_log_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from h3probe.events import Told
     from h3probe.lab.authority import Authority
     from h3probe.lab.scenario import Expectation, Scenario
 
@@ -27,7 +32,7 @@ RUN_SECONDS: Final = 150.0
 
 _MARK: Final = "h3probe-lab"
 _CURL_LINE: Final = re.compile(
-    rf"{_MARK} (?P<version>\d(?:\.\d)?) (?P<status>\d{{3}}) (?P<seconds>[\d.]+)(?P<error>.*)"
+    rf"{_MARK} (?P<version>\d(?:\.\d)?) (?P<status>\d{{3}}) (?P<seconds>[\d.]+) (?P<port>-?\d+)(?P<error>.*)"
 )
 _CURL_VERSIONS: Final[dict[str, HttpVersion]] = {"1.1": "HTTP/1.1", "2": "HTTP/2", "3": "HTTP/3"}
 
@@ -40,11 +45,15 @@ class Place:
         url: What to ask for.
         proxy_port: A CONNECT proxy on 127.0.0.1, 0 for none.
         authority: Whom to trust.
+        trusts: Whether the client is told to; else it is to do as its environment tells it.
+        log: Where its log goes, if it is to write one and writes it to a file; others write it to standard error.
     """
 
     url: str
     proxy_port: int
     authority: Authority
+    trusts: bool = True
+    log: Path | None = None
 
 
 class LabClient(Protocol):
@@ -53,6 +62,18 @@ class LabClient(Protocol):
     @property
     def name(self) -> str:
         """What it is called in tables."""
+
+    @property
+    def logs(self) -> bool:
+        """Whether it has a log that h3probe can read."""
+
+    @property
+    def writes_secrets(self) -> bool:
+        """Whether it writes its TLS secrets to $SSLKEYLOGFILE."""
+
+    @property
+    def trusts_environment(self) -> bool:
+        """Whether it trusts whom its environment names, such as a proxy's authority, where it is told nothing else."""
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """What should come of a scenario; None where nobody knows."""
@@ -76,6 +97,9 @@ class BuiltinClient:
     """h3probe's own client."""
 
     name = "builtin"
+    logs = False
+    writes_secrets = True
+    trusts_environment = True
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """The scenario's own."""
@@ -88,7 +112,8 @@ class BuiltinClient:
     def argv(self, scenario: Scenario, place: Place) -> list[str]:
         """This Python, with `h3probe.lab.probe`."""
         argv = [sys.executable, "-P", "-m", "h3probe.lab.probe", place.url, scenario.policy, str(scenario.requests)]
-        argv += ["--ca", str(place.authority.ca_file)]
+        if place.trusts:
+            argv += ["--ca", str(place.authority.ca_file)]
         if scenario.network.dropped_after:
             argv += ["--disconnect-after", str(scenario.network.dropped_after)]
         if scenario.timeout is not None:
@@ -115,6 +140,9 @@ class JavaClient:
     before: JavaRuntime | str = "no Java 25: name one with --java25 PATH or $JAVA25_HOME"
 
     name = "java"
+    logs = True
+    writes_secrets = False
+    trusts_environment = True
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """What is said for Java."""
@@ -128,14 +156,14 @@ class JavaClient:
         """One of the lab's programs, compiled."""
         compile_programs(self.java, place.authority)
         java = self.before if scenario.java.release < 26 and isinstance(self.before, JavaRuntime) else self.java
-        return command_line(java, scenario, place.authority, place.url, place.proxy_port)
+        return command_line(java, scenario, place)
 
     def outcome(self, line: str, number: int) -> Outcome | None:
         """As Probe.java prints it; several JVMs one after the other are counted on."""
         outcome = parse_outcome(line)
         if outcome is None or outcome.number >= number:
             return outcome
-        return Outcome(number, outcome.version, outcome.status, outcome.alt_svc, outcome.seconds, outcome.error)
+        return replace(outcome, number=number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +177,9 @@ class CurlClient:
     program: str
 
     name = "curl"
+    logs = True
+    writes_secrets = True
+    trusts_environment = True
 
     def expects(self, scenario: Scenario) -> Expectation | None:
         """What is said for curl."""
@@ -161,8 +192,11 @@ class CurlClient:
     def argv(self, scenario: Scenario, place: Place) -> list[str]:
         """One curl for all requests."""
         options = () if scenario.curl is None else scenario.curl.options
-        written = rf"{_MARK} %{{http_version}} %{{http_code}} %{{time_total}} %{{errormsg}}\n"
-        argv = [self.program, "-sS", "--cacert", place.authority.ca_file.name, *options, "-w", written]
+        written = rf"{_MARK} %{{http_version}} %{{http_code}} %{{time_total}} %{{local_port}} %{{errormsg}}\n"
+        trusted = ["--cacert", place.authority.ca_file.name] if place.trusts else []
+        argv = [self.program, "-sS", *trusted, *options, "-w", written]
+        if place.log is not None:
+            argv += ["-v", "--trace-ids", "--trace-time"]
         argv += ["--max-time", "60"]
         if place.proxy_port:
             argv += ["-x", f"http://127.0.0.1:{place.proxy_port}", "--noproxy", ""]
@@ -177,7 +211,8 @@ class CurlClient:
             return None
         version = _CURL_VERSIONS.get(match["version"]) if match["status"] != "000" else None
         status, error = int(match["status"]) or None, match["error"].strip() or "no response"
-        return Outcome(number, version, status, None, float(match["seconds"]), None if version else error)
+        port = max(int(match["port"]), 0) or None
+        return Outcome(number, version, status, None, float(match["seconds"]), None if version else error, port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +224,10 @@ class OtherClient:
     """
 
     command: tuple[str, ...]
+
+    logs = False
+    writes_secrets = False
+    trusts_environment = True
 
     @property
     def name(self) -> str:
@@ -249,7 +288,11 @@ def other_client(text: str) -> OtherClient:
 
 
 async def run_client(
-    client: LabClient, argv: Sequence[str], folder: Path, told: Callable[[Outcome], None]
+    client: LabClient,
+    argv: Sequence[str],
+    folder: Path,
+    told: Callable[[Outcome], None],
+    on_log: Callable[[Told], None] | None = None,
 ) -> list[Outcome]:
     """Run a client to its end.
 
@@ -258,14 +301,17 @@ async def run_client(
         argv: Its command line.
         folder: Where it runs.
         told: Called with each outcome at once.
+        on_log: Called with what the client's own log tells, which a Java is asked to write then.
 
     Raises:
         UserError: It cannot be started, it does not end, or it says nothing.
     """
+    environment = client_log_environment("java", CATEGORIES)[0] if on_log is not None else None
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
             cwd=folder,
+            env=environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -275,7 +321,8 @@ async def run_client(
     outcomes: list[Outcome] = []
     try:
         async with asyncio.timeout(RUN_SECONDS):
-            complaint = asyncio.create_task(read_all(process.stderr))
+            reading = read_all(process.stderr) if on_log is None else _read_log(process.stderr, on_log)
+            complaint = asyncio.create_task(reading)
             while process.stdout is not None and (line := await process.stdout.readline()):
                 outcome = client.outcome(line.decode("utf-8", "replace"), len(outcomes) + 1)
                 if outcome is not None:
@@ -292,6 +339,20 @@ async def run_client(
     if not outcomes and not isinstance(client, OtherClient):
         raise UserError(f"{argv[0]} ended with status {status}: {said.strip().partition(chr(10))[0]}")
     return outcomes
+
+
+async def _read_log(stream: asyncio.StreamReader | None, on_log: Callable[[Told], None]) -> str:
+    """What a pipe gives until its end, but for a JDK's log, which is read."""
+    jdk, rest = JdkLog(), bytearray()
+    sieve = Sieve([jdk], [jdk])
+    while stream is not None and (data := await stream.read(1 << 16)):
+        rest += sieve.feed(data, time.time_ns())
+        for told in sieve.take():
+            on_log(told)
+    rest += sieve.finish(time.time_ns())
+    for told in sieve.take():
+        on_log(told)
+    return rest.decode("utf-8", "replace")
 
 
 async def read_all(stream: asyncio.StreamReader | None) -> str:

@@ -6,10 +6,12 @@ h3probe runs as anyone would run it, in a process of its own, so that what it ha
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import time
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +25,7 @@ from h3probe.records import SummaryRecord
 from h3probe.show.ndjson_read import from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from h3probe.lab.authority import Authority
     from h3probe.lab.outcome import Outcome
@@ -69,11 +71,45 @@ async def play_isolated(
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(running(scenario.server, authority))
         proxy_port = await stack.enter_async_context(connect_proxy()) if scenario.proxy else 0
-        command = client.argv(scenario, Place(server.url, proxy_port, authority))
-        watch = [*_H3PROBE, "watch", "--isolate", "--json", *scenario.network.options, *options, "--", *command]
+        place = Place(server.url, proxy_port, authority)
+        played = await play_watched(scenario, server, client, place, ("--isolate", *scenario.network.options, *options))
+    expect = client.expects(scenario)
+    if expect is None:
+        return played
+    misses = judge(expect, played.outcomes, played.records, played.counted, with_log="--client-log" in options)
+    return replace(played, misses=misses, judged=True)
+
+
+async def play_watched(  # noqa: PLR0913, PLR0917 - what there is to say of it
+    scenario: Scenario,
+    server: Server,
+    client: LabClient,
+    place: Place,
+    options: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+) -> Played:
+    """Run a client under `h3probe watch`, and do to its server what the scenario has happen.
+
+    Args:
+        scenario: Which.
+        server: It runs already.
+        client: Who asks.
+        place: Where it finds the server.
+        options: Of `h3probe watch`.
+        environment: What to add to this process's own.
+
+    Returns:
+        What came of it, not judged.
+
+    Raises:
+        UserError: h3probe or the client cannot be started, or does not end.
+    """
+    command = client.argv(scenario, place)
+    async with AsyncExitStack() as stack:
         process = await asyncio.create_subprocess_exec(
-            *watch,
-            cwd=authority.ca_file.parent,
+            *(*_H3PROBE, "watch", "--json", *options, "--", *command),
+            cwd=place.authority.ca_file.parent,
+            env=None if environment is None else os.environ | environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -89,9 +125,8 @@ async def play_isolated(
 
         def line(text: str) -> None:
             outcome = client.outcome(text, len(outcomes) + 1)
-            if outcome is None:
-                said.append(text)
-            else:
+            said.append(text)
+            if outcome is not None:
                 outcomes.append(outcome)
                 asked_ns.append(time.time_ns() - round(outcome.seconds * 1e9))
                 change(server, scenario, outcome)
@@ -99,10 +134,8 @@ async def play_isolated(
         records = await _finish(process, line)
     if not any(isinstance(record, SummaryRecord) for record in records):
         raise UserError(_complaint(said) or f"h3probe watch ended with status {process.returncode}")
-    expect = client.expects(scenario)
-    counted = counter.most
-    misses = [] if expect is None else judge(expect, outcomes, records, counted, with_log="--client-log" in options)
-    return Played(scenario, outcomes, records, misses, counted, expect is not None, asked_ns[0] if asked_ns else None)
+    asked = asked_ns[0] if asked_ns else None
+    return Played(scenario, outcomes, records, counted=counter.most, judged=False, asked_ns=asked, said=said)
 
 
 def change(server: Server, scenario: Scenario, outcome: Outcome) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from h3probe.errors import UserError
+from h3probe.vantage.clientlog.jdk import CATEGORIES, PROPERTY
 
 if TYPE_CHECKING:
     from h3probe.lab.authority import Authority
+    from h3probe.lab.clients import Place
     from h3probe.lab.scenario import Scenario
 
 PROBE: Final = Path(__file__).with_name("Probe.java")
@@ -125,15 +127,13 @@ def _ask(program: str, *arguments: str, folder: Path | None = None) -> str:
     return done.stderr + done.stdout
 
 
-def command_line(java: JavaRuntime, scenario: Scenario, authority: Authority, url: str, proxy_port: int) -> list[str]:
+def command_line(java: JavaRuntime, scenario: Scenario, place: Place) -> list[str]:
     """The command that plays a scenario, for the folder that `compile_programs` gives.
 
     Args:
         java: What runs it.
         scenario: How many requests, and with which settings.
-        authority: Whom to trust.
-        url: What to ask for.
-        proxy_port: A CONNECT proxy on 127.0.0.1, 0 for none.
+        place: Where.
     """
     from h3probe.lab.authority import TRUST_STORE_PASSWORD  # noqa: PLC0415 -- loads cryptography
 
@@ -143,19 +143,19 @@ def command_line(java: JavaRuntime, scenario: Scenario, authority: Authority, ur
         properties.append(f"probe.connectTimeout={how.connect_timeout_ms}")
     if how.clients:
         properties.append(f"probe.clients={how.clients}")
-    argv = [
-        java.program,
-        f"-Djavax.net.ssl.trustStore={authority.trust_store.name}",
-        f"-Djavax.net.ssl.trustStorePassword={TRUST_STORE_PASSWORD}",
-        *(f"-D{each}" for each in properties),
-        "-cp",
-        ".",
-    ]
+    if place.trusts:
+        properties.append(f"javax.net.ssl.trustStore={place.authority.trust_store.name}")
+        properties.append(f"javax.net.ssl.trustStorePassword={TRUST_STORE_PASSWORD}")
+    if place.log is not None:
+        properties.append(f"{PROPERTY}={CATEGORIES}")
+    if place.proxy_port and how.program == "Plain":
+        properties += ["https.proxyHost=127.0.0.1", f"https.proxyPort={place.proxy_port}"]
+    argv = [java.program, *(f"-D{each}" for each in properties), "-cp", "."]
     if how.program == "Plain":
-        argv += [PLAIN.stem, url, str(scenario.requests)]
+        argv += [PLAIN.stem, place.url, str(scenario.requests)]
     else:
         pause = f"{scenario.network.dropped_after}@{_IDLE_MS}" if scenario.network.dropped_after else str(how.pause_ms)
-        argv += [PROBE.stem, url, how.where, how.mode, str(scenario.requests), str(proxy_port), pause]
+        argv += [PROBE.stem, place.url, how.where, how.mode, str(scenario.requests), str(place.proxy_port), pause]
         argv.append(str(how.linger_ms))
     if how.fresh == 1:
         return argv

@@ -28,6 +28,7 @@ class Played:
         counted: The most sockets and descriptors that the client had at once; None where nobody counted.
         judged: Whether anything was expected.
         asked_ns: When the client made its first request, since the epoch, by its own account; None where unknown.
+        said: What the client and h3probe wrote for people, line by line; empty where nobody kept it.
     """
 
     scenario: Scenario
@@ -37,6 +38,7 @@ class Played:
     counted: Counted | None = None
     judged: bool = True
     asked_ns: int | None = None
+    said: list[str] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from pathlib import Path
 
 from h3probe.lab.client import Client, Policy, Timeouts
@@ -21,7 +22,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("url")
     parser.add_argument("policy", choices=list(Policy), type=Policy)
     parser.add_argument("requests", type=int)
-    parser.add_argument("--ca", type=Path, required=True, help="the authority to trust, PEM")
+    parser.add_argument("--ca", type=Path, help="the authority to trust, PEM; else $SSL_CERT_FILE")
     parser.add_argument("--proxy", type=int, default=0, help="port of an HTTP proxy on 127.0.0.1")
     parser.add_argument("--timeout", type=float, help="seconds that it waits for an alternative")
     parser.add_argument("--disconnect-after", type=int, default=0, help="close all connections after this request")
@@ -31,7 +32,8 @@ def _arguments() -> argparse.Namespace:
 async def _run(given: argparse.Namespace) -> None:
     timeouts = Timeouts() if given.timeout is None else Timeouts(advertised=given.timeout)
     proxy = ("127.0.0.1", given.proxy) if given.proxy else None
-    async with Client(given.policy, given.ca, proxy=proxy, timeouts=timeouts) as client:
+    ca_file = given.ca or Path(os.environ["SSL_CERT_FILE"])
+    async with Client(given.policy, ca_file, proxy=proxy, timeouts=timeouts) as client:
         for number in range(1, given.requests + 1):
             outcome = await client.get(given.url)
             if number == given.disconnect_after:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import asdict
 from datetime import datetime
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from h3probe.lab.article import Experiment, Run
+    from h3probe.lab.matrix import Cell
     from h3probe.lab.outcome import Outcome
     from h3probe.lab.scenario import Expectation
 
@@ -138,10 +140,24 @@ def as_json(result: Played | NotPlayed, client: str, *, records: bool = True) ->
     told["verdict"] = result.verdict
     told["findings"] = [each.rule for each in result.findings]
     if records:
-        import json  # noqa: PLC0415 - the same
-
         told["records"] = [json.loads(to_json(record)) for record in result.records]
     return told
+
+
+def matrix_line(cells: Sequence[Cell]) -> str:
+    """The whole matrix in one line."""
+    right = [cell for cell in cells if not cell.wrong]
+    return f"{len(right)} of {len(cells)} right ({sum(bool(cell.untold) for cell in right)} of them: not told)"
+
+
+def cell_json(cell: Cell) -> dict[str, Any]:
+    """A cell of the matrix as an object."""
+    from h3probe.show.ndjson import to_json  # noqa: PLC0415 - for whoever wants JSON
+
+    told: dict[str, Any] = {"type": "cell", "client": cell.client, "scenario": cell.scenario, "vantage": cell.vantage}
+    told |= {"right": not cell.wrong, "wrong": list(cell.wrong), "untold": list(cell.untold)}
+    told["outcomes"] = [asdict(outcome) for outcome in cell.outcomes]
+    return told | {"records": [json.loads(to_json(record)) for record in cell.records]}
 
 
 def article_json(experiment: Experiment, run: Run, result: Played | NotPlayed, client: str) -> dict[str, Any]:

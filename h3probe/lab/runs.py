@@ -91,6 +91,7 @@ async def play_one(scenario: Scenario, setting: Setting) -> Played | NotPlayed:
     try:
         if not setting.no_networks:
             return await play_isolated(scenario, setting.authority, setting.client, setting.watch_options)
-        return await play_behind_relay(scenario, setting.authority, lambda _: None, setting.client)
+        with_log = "--client-log" in setting.watch_options
+        return await play_behind_relay(scenario, setting.authority, lambda _: None, setting.client, with_log=with_log)
     except UserError as error:
         return NotPlayed(scenario, str(error), failed=True)

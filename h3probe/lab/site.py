@@ -10,6 +10,33 @@ if TYPE_CHECKING:
 
 _MAX_BYTES = 64 * 1024 * 1024
 _PAGES = {"/": b"h3probe lab\n", "/hello": b"hello\n"}
+PAGES = "/page/"
+"""Before a number: a page that sends so many requests, its own among them."""
+
+# A request that a page waits for keeps it from being loaded, and half a second in between lets a browser follow an
+# Alt-Svc. The lines are those of Probe.java; what the browser says of a request is in its timing (Resource Timing).
+_PAGE = b"""<!doctype html><link rel=icon href="data:,"><pre id=told></pre><script>
+const versions = {h3: "HTTP_3", h2: "HTTP_2", "http/1.1": "HTTP_1_1"};
+const took = [];
+for (let number = 2; number <= %d; number++) {
+  for (const until = performance.now() + 500; performance.now() < until;);
+  const began = performance.now(), request = new XMLHttpRequest();
+  request.open("GET", "/hello?" + number, false);
+  try { request.send(); } catch (error) { }
+  took[number] = performance.now() - began;
+}
+onload = () => {
+  const page = performance.getEntriesByType("navigation")[0];
+  took[1] = page.responseEnd - page.fetchStart;
+  const entries = [page, ...performance.getEntriesByType("resource").filter(entry => entry.name.includes("/hello?"))];
+  told.textContent = "\\n" + entries.map((entry, index) => {
+    const version = versions[entry.nextHopProtocol];
+    const result = version && entry.responseStatus ? `${version} ${entry.responseStatus} alt-svc=-` : "no response";
+    return `request ${index + 1}: ${result} after ${Math.round(took[index + 1])} ms\\n`;
+  }).join("");
+};
+</script>
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +68,14 @@ class Site:
     swallows_udp: bool = False
 
     def respond(self, method: str, path: str) -> Response:
-        """Answer one request: `/`, `/hello`, and `/bytes/N` for N bytes."""
+        """Answer one request: `/`, `/hello`, `/bytes/N` for N bytes, and `/page/N` for a page with N requests."""
         body = _content(path)
         status = 200 if body is not None else 404
         content = body if body is not None else b"not found\n"
         if method not in {"GET", "HEAD"}:
             status, content = 405, b"GET and HEAD only\n"
-        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(content))]
+        kind = b"text/html" if path.startswith(PAGES) else b"text/plain"
+        headers = [(b"content-type", kind), (b"content-length", b"%d" % len(content))]
         if self.alt_svc is not None:
             headers.append((b"alt-svc", self.alt_svc.encode()))
         return Response(status, headers, b"" if method == "HEAD" else content)
@@ -56,6 +84,8 @@ class Site:
 def _content(path: str) -> bytes | None:
     path = path.partition("?")[0]
     prefix, _, number = path.rpartition("/")
+    if f"{prefix}/" == PAGES and number.isascii() and number.isdigit() and len(number) <= 3:
+        return _PAGE.replace(b"%d", number.encode())
     if prefix == "/bytes" and number.isascii() and number.isdigit() and len(number) <= 8:
         return b"x" * min(int(number), _MAX_BYTES)
     return _PAGES.get(path)

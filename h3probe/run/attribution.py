@@ -6,11 +6,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from h3probe.events import ConnectionOwner
 from h3probe.run.peek import peek
 from h3probe.track.table import BoundedTable
 from h3probe.track.tracker import TCP, UDP
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from h3probe.events import Endpoint, Frame, Process
     from h3probe.track.tracker import Connection
     from h3probe.vantage.owners import Answer, Owner
@@ -103,17 +106,27 @@ class Attribution:
     Args:
         owners: Who can be asked.
         local: This host's addresses, packed; what does not start at one of them is nobody's here.
+
+    Attributes:
+        since_ns: When the command was started; what began before is not its own.
+        on_owner: Told of each connection's owner, once, when it is known.
     """
 
     def __init__(self, owners: Owners, local: frozenset[bytes]) -> None:
         self._owners = owners
-        self._local = local
+        self.local = local
+        self.since_ns = 0
+        self.on_owner: Callable[[ConnectionOwner], None] | None = None
         self._root: int | None = None
-        self._since_ns = 0
         self._family: dict[int, bool] = {}
         self._sockets: BoundedTable[tuple[int, Endpoint], _Socket] = BoundedTable(SOCKETS_LIMIT)
         self._open: dict[str, _Question] = {}
         self._others: BoundedTable[str, bool] = BoundedTable(OTHERS_LIMIT)
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether one process's connections alone are wanted."""
+        return self._root is not None
 
     def narrow(self, root_pid: int, since_ns: int = 0) -> None:
         """Want the connections of this process and its descendants from now on, and no others.
@@ -123,7 +136,7 @@ class Attribution:
             since_ns: When it was started; what began before is not its own.
         """
         self._root = root_pid
-        self._since_ns = since_ns
+        self.since_ns = since_ns
         self._family = {root_pid: True}
 
     def sniffed(self, frame: Frame) -> None:
@@ -142,7 +155,7 @@ class Attribution:
         """A connection is new: ask whose it is."""
         if len(self._open) >= PENDING_LIMIT or not self.is_local(connection):
             return
-        key, now_ns = (_protocol(connection), connection.client), connection.first.time_ns
+        key, now_ns = (protocol_of(connection), connection.client), connection.first.time_ns
         socket = self._sockets.get(key)
         # An earlier owner of this port is no answer, but what was asked just now need not be asked again.
         if socket is not None and now_ns - socket.since_ns < FRESH_NS:
@@ -158,7 +171,7 @@ class Attribution:
         return self._is_local(connection.client)
 
     def _is_local(self, endpoint: Endpoint) -> bool:
-        return endpoint.host in self._local or endpoint.is_loopback
+        return endpoint.host in self.local or endpoint.is_loopback
 
     def poll(self) -> None:
         """Take the answers, and ask again what is due."""
@@ -176,8 +189,19 @@ class Attribution:
                 self._others.put(question.connection.id, value=True)
             if question.settled or question.asked >= len(RETRIES_S):
                 del self._open[question.connection.id]
+                if question.settled and self.on_owner is not None:
+                    self.on_owner(self._owner_of(question.connection))
             elif question.began + RETRIES_S[question.asked] <= now:
                 self._ask(question)
+
+    def _owner_of(self, connection: Connection) -> ConnectionOwner:
+        return ConnectionOwner(
+            time_ns=connection.first.time_ns,
+            protocol=protocol_of(connection),
+            local=connection.client,
+            process=connection.process,
+            wanted=self.wanted(connection),
+        )
 
     def _name(self, connection: Connection, process: Process, in_tree: bool | None) -> None:  # noqa: FBT001 - of `Owner`
         connection.process = process
@@ -189,7 +213,7 @@ class Attribution:
     def _ask(self, question: _Question) -> None:
         question.asked += 1
         connection = question.connection
-        self._owners.ask(_protocol(connection), connection.client, connection.server)
+        self._owners.ask(protocol_of(connection), connection.client, connection.server)
 
     def pending(self, connection: Connection) -> bool:
         """Whether a connection's owner may still become known soon."""
@@ -202,7 +226,7 @@ class Attribution:
             return True
         if connection.process is not None:
             return self._in_family(connection.process)
-        if connection.first.time_ns < self._since_ns or connection.id in self._others:
+        if connection.first.time_ns < self.since_ns or connection.id in self._others:
             return False
         return self.is_local(connection)
 
@@ -229,7 +253,8 @@ class Attribution:
             return False
 
 
-def _protocol(connection: Connection) -> int:
+def protocol_of(connection: Connection) -> int:
+    """The number of the transport protocol under a connection."""
     return TCP if connection.transport == "tcp" else UDP
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from h3probe.capture import bundle
 from h3probe.errors import CaptureError, UserError
 from h3probe.records import FindingRecord, SummaryRecord, VerdictRecord
 from h3probe.run.explaining import Asked, explain
@@ -59,6 +60,12 @@ class Outcome:
     text: Path | None = None
 
 
+def is_folder(name: str) -> bool:
+    """Whether this is a folder of captures, and not the folder of one run (`watch -w FOLDER`), which is one capture."""
+    path = Path(name)
+    return path.is_dir() and not any((path / member).exists() for member in (bundle.CAPTURE, bundle.ENVIRONMENT))
+
+
 def captures_in(names: Iterable[str]) -> tuple[list[str], int]:
     """The captures that these names stand for: a folder for all in it, at any depth, in order of their names.
 
@@ -73,7 +80,7 @@ def captures_in(names: Iterable[str]) -> tuple[list[str], int]:
     for name in names:
         if name == STDIN:
             raise UserError("- is one capture, and read as it comes: it cannot be one of many")
-        if not Path(name).is_dir():
+        if not is_folder(name):
             found.append(name)
             continue
         for path in sorted(path for path in Path(name).rglob("*") if path.is_file()):

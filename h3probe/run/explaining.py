@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import gc
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from h3probe.capture import CaptureReader
 from h3probe.engine import Engine
 from h3probe.errors import KeyLogError
 from h3probe.events import Counted, Frame
 from h3probe.filters import Filters
 from h3probe.records import StoryOutline
+from h3probe.run.replaying import Replay
 from h3probe.run.thinned import thinned
 from h3probe.vantage.clientlog.file import ClientLogFile
-from h3probe.vantage.files import STDIN, ProxyEvents, merge, open_source, read_key_log
+from h3probe.vantage.files import STDIN, merge, open_source, read_key_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from h3probe.capture import CaptureReader
-    from h3probe.events import Event
+    from h3probe.events import Event, Told
     from h3probe.records import AnyRecord, HttpVersion, Moment
     from h3probe.run.output import Output
+    from h3probe.track.tracker import Tracker
+    from h3probe.vantage.files import ProxyEvents
+    from h3probe.vantage.recorded import Recorded
 
 # Moments are handed on in handfuls.
 HANDFUL = 256
@@ -92,15 +96,38 @@ def explained(asked: Asked) -> Explained:
         UserError: A client's log cannot be read, or is none.
     """
     found = Explained()
-    engine = explain(asked, found)
-    for story in engine.stories():
-        ids = tuple(dict.fromkeys(connection.id for connection in story.connections))
-        found.stories.append(StoryOutline(story.label, story.relayed, ids))
+    found.stories = outlines(explain(asked, found))
     return found
 
 
-def explain(asked: Asked, output: Output) -> Engine:
+def outlines(engine: Engine) -> list[StoryOutline]:
+    """Give the stories of an engine that has settled everything: which connections belong together."""
+    return [
+        StoryOutline(story.label, story.relayed, tuple(dict.fromkeys(c.id for c in story.connections)))
+        for story in engine.stories()
+    ]
+
+
+class Tap(Protocol):
+    """Whoever wants what is explained, too."""
+
+    def take(self, event: Event, tracker: Tracker) -> None:
+        """Take an event that the tracker has just taken."""
+
+    def observed(self, event: Event) -> None:
+        """Take secrets that are in none of the files."""
+
+    def decrypted(self, event: Told) -> None:
+        """Take what decrypted traffic tells."""
+
+
+def explain(asked: Asked, output: Output, tap: Tap | None = None) -> Engine:
     """Explain, and hand everything on as it is settled.
+
+    Args:
+        asked: What is to be explained.
+        output: Gets what there is to say.
+        tap: Gets what it is said about.
 
     Returns:
         The engine, which knows how it ended.
@@ -111,15 +138,21 @@ def explain(asked: Asked, output: Output) -> Engine:
     with ExitStack() as stack:
         readers = _open(asked, stack)
         stack.enter_context(_seldom_collected())
-        engine = _engine(asked, readers)
+        engine = _engine(asked, readers, tap)
         engine.tracker.timeline.muted = not output.wants_moments
         live = STDIN in asked.files
+        replay = Replay(engine)
+        if tap is not None:
+            engine.on_decrypted = tap.decrypted
+            asked = replace(asked, one_by_one=True)
         handfuls = 0
         for event in _events(asked, readers, engine):
             if isinstance(event, Frame) and (event.number - 1) // HANDFUL > handfuls:
                 handfuls = (event.number - 1) // HANDFUL
                 output.moments(engine.take_moments())
-            records = engine.feed(event)
+            records = replay.feed(event)
+            if tap is not None:
+                tap.take(event, engine.tracker)
             if records:
                 output.records(records)
             if live or not isinstance(event, Frame | Counted):
@@ -143,10 +176,10 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-def _events(asked: Asked, readers: list[CaptureReader | ProxyEvents], engine: Engine) -> Iterator[Event]:
+def _events(asked: Asked, readers: list[CaptureReader | ProxyEvents | Recorded], engine: Engine) -> Iterator[Event]:
     """Everything there is to feed: of a large capture that is read alone, the packets that matter and counts."""
     reader = readers[0]
-    if asked.one_by_one or len(readers) > 1 or asked.client_logs or isinstance(reader, ProxyEvents):
+    if asked.one_by_one or len(readers) > 1 or asked.client_logs or not isinstance(reader, CaptureReader):
         return merge([*readers, *map(ClientLogFile, asked.client_logs)])
     return thinned(reader, engine.tracker)
 
@@ -178,28 +211,30 @@ def frames(asked: Asked, numbers: Collection[int]) -> dict[int, Frame]:
     return found
 
 
-def _open(asked: Asked, stack: ExitStack) -> list[CaptureReader | ProxyEvents]:
-    readers: list[CaptureReader | ProxyEvents] = []
+def _open(asked: Asked, stack: ExitStack) -> list[CaptureReader | ProxyEvents | Recorded]:
+    readers: list[CaptureReader | ProxyEvents | Recorded] = []
     for name in asked.files:
         readers.append(open_source(name))
         stack.push(readers[-1])
     return readers
 
 
-def _engine(asked: Asked, readers: list[CaptureReader | ProxyEvents]) -> Engine:
+def _engine(asked: Asked, readers: list[CaptureReader | ProxyEvents | Recorded], tap: Tap | None) -> Engine:
     formats = {reader.format for reader in readers}
     kind = next(iter(formats)) if len(formats) == 1 else None
-    engine = Engine(", ".join(asked.files), kind, asked.filters, expects=asked.expects)
+    engine = Engine(", ".join(asked.files), kind, replace(asked.filters), expects=asked.expects)
     if formats == {"ndjson"}:  # what went past the proxy is in no event of its
         engine.vantage = "proxy"
     if asked.key_log is not None:
-        _add_secrets(engine, asked.key_log)
+        _add_secrets(engine, asked.key_log, tap)
     return engine
 
 
-def _add_secrets(engine: Engine, path: str) -> None:
+def _add_secrets(engine: Engine, path: str, tap: Tap | None) -> None:
     for secrets in read_key_log(path):
         engine.feed(secrets)
+        if tap is not None:
+            tap.observed(secrets)
     decrypter = engine.tracker.decrypter
     if decrypter is None or not len(decrypter.keys):
         raise KeyLogError(f"{path} holds no TLS secrets: it is not what SSLKEYLOGFILE makes a client write")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import platform
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -13,17 +12,39 @@ from h3probe import __version__
 from h3probe.capture.pcapng_write import PcapngWriter
 from h3probe.errors import UserError
 from h3probe.events import Frame
+from h3probe.run.growing_file import GrowingFile
 from h3probe.run.trim import Trimmer
+from h3probe.text import count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
-    from typing import BinaryIO
 
-    from h3probe.events import Event
+    from h3probe.events import Event, Told
+    from h3probe.records import AnyRecord
     from h3probe.run.output import Output
     from h3probe.track.tracker import Tracker
 
 FLUSH_S = 0.5
+APPLICATION = f"h3probe {__version__}"
+
+
+def this_os() -> str:
+    """The operating system's name and release."""
+    return f"{platform.system()} {platform.release()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """How a long run's file is split.
+
+    Attributes:
+        size: The bytes after which another file is begun.
+        keep: How many files stay, the latest ones; None for all.
+    """
+
+    size: int
+    keep: int | None = None
 
 
 class Recorder:
@@ -35,24 +56,31 @@ class Recorder:
         path: Where to; mode 0600.
         full: Keep payload as well; without it handshakes and headers are kept, credentials never.
         force: Replace a file that holds something.
+        rotation: Split it: `NAME.0001.pcapng` and so on, each a capture by itself.
+
+    Attributes:
+        stopped: Whether nothing more is written.
+        failed: Why, where something could not be written.
 
     Raises:
         UserError: The file exists, or cannot be made.
     """
 
-    def __init__(self, path: str, output: Output, *, full: bool, force: bool) -> None:
+    def __init__(
+        self, path: str | Path, output: Output, *, full: bool, force: bool, rotation: Rotation | None = None
+    ) -> None:
         self.path = Path(path)
         self._output = output
-        self._stream: BinaryIO | None = _create(self.path, force=force)
         self._trimmer = None if full else Trimmer()
+        self._force = force
+        self._rotation = rotation
         self._flushed = time.monotonic()
         self._frames = 0
-        self._interfaces: dict[str | None, int] = {}  # by name, in the order in which they were met
-        self._writer = PcapngWriter(
-            self._stream,
-            application=f"h3probe {__version__}",
-            os=f"{platform.system()} {platform.release()}",
-        )
+        self._kept: list[Path] = []
+        self._deleted = 0
+        self.stopped = False
+        self.failed: str | None = None
+        self._stream, self._writer = self._begin()
 
     @property
     def keeps_payload(self) -> bool:
@@ -60,9 +88,18 @@ class Recorder:
         return self._trimmer is None
 
     @property
+    def frames(self) -> int:
+        """Frames written so far."""
+        return self._frames
+
+    @property
     def summary(self) -> str:
         """What was written, in a few words."""
-        return f"{self._frames} packets written to {self.path}"
+        if self._rotation is None:
+            return f"{self._frames} packets written to {self.path}"
+        files = f"{self._frames} packets written to {count(len(self._kept) + self._deleted, 'file')}"
+        deleted = f"; {count(self._deleted, 'older file')} deleted" if self._deleted else ""
+        return f"{files}, the last one {self._kept[-1]}{deleted}"
 
     def take(self, event: Event, tracker: Tracker) -> None:
         """Write what is to be kept of an event; the tracker has taken it already, and knows what it belongs to."""
@@ -73,24 +110,28 @@ class Recorder:
 
     def frame(self, frame: Frame, tracker: Tracker) -> None:
         """Write one frame."""
-        if self._stream is None:
+        if self.stopped:
             return
         if self._trimmer is not None:
             frame = self._trimmer.trim(frame, tracker)
         try:
-            self._interfaces[frame.interface] = self._writer.interface(frame.interface, frame.link_type)
+            if self._rotation is not None and self._stream.size >= self._rotation.size:
+                self._rotate(self._rotation)
             self._writer.packet(frame)
             self._frames += 1
         except OSError as error:
             self._fail(error)
+        except UserError as error:  # the next file is there already
+            self._stop(str(error), "nothing more is written")
 
     def observed(self, event: Event) -> None:
         """A capture file has no place for what is no packet."""
 
-    @property
-    def stopped(self) -> bool:
-        """Whether nothing more is written."""
-        return self._stream is None
+    def decrypted(self, event: Told) -> None:
+        """Nor for what decrypted traffic tells."""
+
+    def records(self, records: Iterable[AnyRecord]) -> None:
+        """Nor for what is concluded."""
 
     def __enter__(self) -> Self:
         return self
@@ -99,50 +140,59 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """After an error, keep what there is; nothing at all when the run did not even begin."""
-        if self._stream is not None:
-            if error is not None and not self._frames:
-                self.path.unlink(missing_ok=True)
+        if not self.stopped:
             self.close(None)
+            if error is not None and not self._frames:
+                self._stream.path.unlink(missing_ok=True)
 
     def flush_if_due(self) -> None:
         """Hand what was written to the operating system when that is due."""
         now = time.monotonic()
-        if self._stream is None or now - self._flushed < FLUSH_S:
+        if self.stopped or now - self._flushed < FLUSH_S:
             return
         self._flushed = now
         try:
-            self._writer.flush()
+            self.flush()
         except OSError as error:
             self._fail(error)
+
+    def flush(self) -> None:
+        """Hand everything written so far to the operating system."""
+        self._writer.flush()
 
     def close(self, dropped: int | None) -> None:
         """Write the counters and close the file."""
-        if self._stream is None:
+        if self.stopped:
             return
         try:
             # One queue served all interfaces: its losses are written once, or a reader would add them up.
-            for number in list(self._interfaces.values())[:1]:
-                self._writer.statistics(number, None, dropped)
+            if self._writer.interfaces:
+                self._writer.statistics(0, None, dropped)
             self._stream.close()
         except OSError as error:
             self._fail(error)
-        self._stream = None
+        self.stopped = True
+
+    def _begin(self) -> tuple[GrowingFile, PcapngWriter]:
+        path = self.path
+        if self._rotation is not None:
+            number = len(self._kept) + self._deleted + 1
+            path = path.with_name(f"{path.stem}.{number:04}{path.suffix or '.pcapng'}")
+        stream = GrowingFile(path, force=self._force)
+        self._kept.append(path)
+        return stream, PcapngWriter(stream, application=APPLICATION, os=this_os())
+
+    def _rotate(self, rotation: Rotation) -> None:
+        self._stream.close()
+        self._stream, self._writer = self._begin()
+        if rotation.keep is not None and len(self._kept) > rotation.keep:
+            self._kept.pop(0).unlink(missing_ok=True)
+            self._deleted += 1
 
     def _fail(self, error: OSError) -> None:
-        if self._stream is not None:
-            with contextlib.suppress(OSError):  # what is buffered still fails once more
-                self._stream.close()
-        self._stream = None
-        self._output.note(
-            f"{self.path}: {error.strerror or error}; nothing more is written, what is there stays readable"
-        )
+        why = error.strerror or str(error)
+        self._stop(why, "nothing more is written, what is there stays readable", f"{self._stream.path}: ")
 
-
-def _create(path: Path, *, force: bool) -> BinaryIO:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        if path.is_file() and path.stat().st_size and not force:
-            raise UserError(f"{path} exists already; --force replaces it, another name keeps it")
-        return os.fdopen(os.open(path, flags, 0o600), "wb", buffering=1 << 16)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
+    def _stop(self, why: str, then: str, where: str = "") -> None:
+        self.stopped, self.failed = True, why
+        self._output.note(f"{where}{why}; {then}")

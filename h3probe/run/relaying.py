@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING
 
 from h3probe.events import Unreadable
@@ -56,7 +56,8 @@ async def _relay(
     attribution = Attribution(owners, local_addresses())
     command: Command | None = None
     stop = Stop(lambda number: command.forward(number) if command is not None else None)
-    with stop:
+    # The file is closed last: what the relays have taken is explained, and written, when they are gone.
+    with stop, ExitStack() as files:
         async with AsyncExitStack() as stack:
             numbers = itertools.count(1)
             taken = _Taken(asyncio.get_running_loop())
@@ -64,7 +65,7 @@ async def _relay(
             with privileges.acting_as(user):
                 recorder = make_recorder()
             if recorder is not None:
-                _record(stack.enter_context(recorder), relays)
+                _record(files.enter_context(recorder), relays)
             session = taken.session = Session(engine, output, attribution, recorder)
             for spec, each in zip(specs, relays, strict=True):
                 _announce(output, spec, each)

@@ -7,7 +7,8 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from h3probe.events import Frame, Unreadable
+from h3probe.events import Frame, RunEnded, TimePassed, Unreadable
+from h3probe.run.replaying import run_began
 from h3probe.run.steady import SteadyClock
 from h3probe.track.timeline import process_info
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from h3probe.engine import Engine
     from h3probe.events import Event
-    from h3probe.records import Moment
+    from h3probe.records import AnyRecord, Moment
     from h3probe.run.attribution import Attribution
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
@@ -53,6 +54,7 @@ class Session:
         self._recorder = recorder
         self._lines: deque[Moment] = deque()
         self._settled_at = time.monotonic()
+        self._began = False
         if attribution is not None:
             engine.filters.wanted = attribution.wanted
             engine.filters.pending = attribution.pending
@@ -60,6 +62,7 @@ class Session:
 
     def events(self, events: Iterable[Event]) -> None:
         """Take events, in order."""
+        self._begin()
         step = self.clock.look()
         events = [self.translate(self.clock.corrected(event)) for event in events]
         if step is not None:
@@ -77,11 +80,12 @@ class Session:
             if self._recorder is not None:
                 self._recorder.take(event, self.engine.tracker)
             if records:
-                self.output.records(records)
+                self._tell(records)
         self._show()
 
     def tick(self) -> None:
         """Let time pass: to be called every `TICK_S` or so."""
+        self._begin()
         if self._attribution is not None:
             self._attribution.poll()
         if self._recorder is not None:
@@ -89,7 +93,7 @@ class Session:
         now = time.monotonic()
         if now - self._settled_at >= SETTLE_S:
             self._settled_at = now
-            self.output.records(self.engine.advance(self.clock.now_ns()))
+            self._advance()
         self._show()
 
     def finish(self, *, dropped: int | None, client_over: bool = False) -> None:
@@ -100,16 +104,42 @@ class Session:
             client_over: Whether the command under watch has ended.
         """
         self.engine.client_over = client_over
+        self._begin()
         if self._attribution is not None:
             self._attribution.poll()
         self._show(final=True)
-        self.output.records(self.engine.advance(self.clock.now_ns()))
+        now_ns = self.clock.now_ns()
+        if self._recorder is not None:
+            self._recorder.observed(RunEnded(now_ns, client_over=client_over, dropped=dropped))
+        self._tell(self.engine.advance(now_ns))
         self._show(final=True)
-        self.output.records(self.engine.finish(dropped=dropped))
+        self._tell(self.engine.finish(dropped=dropped))
         if self._recorder is not None:
             self._recorder.close(dropped)
             self.output.note(self._recorder.summary)
         self.output.close()
+
+    def _begin(self) -> None:
+        """Note what the run was told; by its first event, or its first tick, it has been told everything."""
+        if self._recorder is None or self._began:
+            return
+        self._began = True
+        self._recorder.observed(run_began(self.engine, self._attribution))
+        self.engine.on_decrypted = self._recorder.decrypted
+        if self._attribution is not None:
+            self._attribution.on_owner = self._recorder.observed
+
+    def _advance(self) -> None:
+        now_ns = self.clock.now_ns()
+        records = self.engine.advance(now_ns)
+        if records and self._recorder is not None:
+            self._recorder.observed(TimePassed(now_ns))
+        self._tell(records)
+
+    def _tell(self, records: list[AnyRecord]) -> None:
+        self.output.records(records)
+        if self._recorder is not None:
+            self._recorder.records(records)
 
     def _show(self, *, final: bool = False) -> None:
         """Print lines in order; one whose process may still become known holds the ones after it, briefly."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from h3probe.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from typing import BinaryIO
 
 STDOUT = "-"
 """The name that stands for standard output."""
@@ -34,26 +35,62 @@ def refuse_existing(name: str, *, force: bool) -> None:
         raise UserError(f"{name} is no file; `-o -` writes to standard output")
 
 
-def write_whole(name: str, texts: Iterable[str], *, force: bool) -> None:
-    """Write a file under another name, mode 0600, and give it its own once it is whole; `-` is standard output.
+@contextlib.contextmanager
+def replacing(path: Path, *, force: bool) -> Iterator[BinaryIO]:
+    """Write a file that appears under its name when the block has ended, whole and on the disk, or not at all.
+
+    Args:
+        path: Its name; mode 0600.
+        force: Replace what has that name.
 
     Raises:
         UserError: There is such a file already, or it cannot be written; nothing is left behind.
+    """
+    refuse_existing(str(path), force=force)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        # Read again while it is written: an archive is.
+        with os.fdopen(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if not force:
+            with contextlib.suppress(OSError):  # there are file systems without links
+                os.link(beside, path)  # which, other than renaming, fails where somebody was faster
+                return
+            refuse_existing(str(path), force=False)
+        beside.replace(path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+
+
+def write_whole(name: str, texts: Iterable[str], *, force: bool) -> None:
+    """Write a file as `replacing` does; `-` is standard output.
+
+    Raises:
+        UserError: As of `replacing`.
     """
     if name == STDOUT:
         for text in texts:
             sys.stdout.write(text)
         return
-    refuse_existing(name, force=force)
-    path = Path(name)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.writelines(texts)
-        refuse_existing(name, force=force)
-        beside.replace(path)
-    except OSError as error:
-        raise UserError(f"{name} cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            beside.unlink()
+    with open_whole(name, force=force) as stream:
+        stream.writelines(text.encode() for text in texts)
+
+
+@contextlib.contextmanager
+def open_whole(name: str, *, force: bool) -> Iterator[BinaryIO]:
+    """Open a file to be written as `replacing` does; `-` is standard output.
+
+    Raises:
+        UserError: As of `replacing`.
+    """
+    if name == STDOUT:
+        yield sys.stdout.buffer
+        return
+    refuse_existing(name, force=force)  # before what is no path is one
+    with replacing(Path(name), force=force) as stream:
+        yield stream

@@ -44,6 +44,11 @@ class Exchanges:
         self._pending: BoundedTable[int, tuple[Request, int]] = BoundedTable(PENDING_LIMIT)
         self._early: BoundedTable[int, tuple[Response, int]] = BoundedTable(PENDING_LIMIT)
 
+    @property
+    def pending(self) -> bool:
+        """Whether a request waits for its response."""
+        return bool(self._pending)
+
     def request(self, request: Request, time_ns: int) -> None:
         """Take the head of a request, and when it was whole."""
         early = self._early.pop(request.stream)

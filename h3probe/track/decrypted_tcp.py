@@ -142,8 +142,10 @@ class TcpFollower:
         """The connection is settled: requests that wait get no response, if it was seen to end, and all of it was."""
         ended, sides = self._connection.ended, self._sides
         whole = sides is not None and all(side.whole for side in sides.values())
-        if ended is not None and self._exchanges is not None and whole:
-            self._exchanges.ended(ended[0].time_ns)
+        if self._exchanges is not None and whole:
+            if ended is not None:
+                self._exchanges.ended(ended[0].time_ns)
+            self._connection.laid_open = not self._exchanges.pending
         self.give_up()
 
     def _wait(self, segment: TcpSegment) -> None:

@@ -300,6 +300,7 @@ class ProxyTracker:
             return
         if connection.hello is not None and _went_no_further(event):
             connection.failed = True
+        connection.laid_open = connection.laid_open or event.terminated
         if connection.first.frame is None:
             connection.client_stream.bytes_seen = event.sent
             connection.server_stream.bytes_seen = event.received

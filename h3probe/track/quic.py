@@ -283,6 +283,8 @@ class QuicConnection:
     def release(self) -> None:
         """Let go of what only further packets would need."""
         self.client_crypto = self.server_crypto = None
+        if self.hello is not None:
+            self.hello = self.hello.without_extensions()
 
     def note(self, letter: str) -> None:
         """Add a letter to the history."""

@@ -24,6 +24,8 @@ STREAM_LIMIT = 131_072
 # Bursts of a server's bytes that are remembered, and what parts two.
 BURSTS_LIMIT = 512
 BURST_NS = NS // 20
+# The smallest record of TLS 1.3 that holds a response, an HTTP/2 HEADERS frame of one byte; a close_notify is smaller.
+SMALLEST_RESPONSE = 32
 # A quiet connection is not an ended one: keep-alive connections wait for minutes.
 TCP_IDLE_NS = 600 * NS
 
@@ -81,9 +83,10 @@ class TcpConnection:
         client_bytes_at_ready: The client's bytes up to that moment.
         server_bytes_at_ready: The server's.
         responses_ns: When the server answered after that, a time for each burst, the latest ones.
-        asking: Whether the client has sent something since the latest of them.
+        asked: The client's last segment with payload before each of them.
+        asking: Its last one since the latest of them; None where it has sent none.
         failed: Whether the proxy reports that TLS did not get ready on it, or that the client left because of it.
-        cut: Whether a snaplen cut bytes that were needed.
+        laid_open: Whether all that it carried is known: every byte was decrypted, or the proxy terminated TLS on it.
         cut: Whether payload is missing that a snaplen cut or the capture lost, before the handshake was over.
         process: The client's process.
         told_host: The host that the client's own log names for it.
@@ -114,8 +117,10 @@ class TcpConnection:
     client_bytes_at_ready: int | None = None
     server_bytes_at_ready: int | None = None
     responses_ns: list[int] = field(default_factory=list)
-    asking: bool = False
+    asked: list[Mark] = field(default_factory=list)
+    asking: Mark | None = None
     failed: bool = False
+    laid_open: bool = False
     cut: bool = False
     process: Process | None = None
     told_host: str | None = None
@@ -231,25 +236,33 @@ class TcpConnection:
             return "reset"
         return "established" if self.connected is not None else None
 
-    def note_response(self, time_ns: int) -> None:
+    def note_response(self, time_ns: int, size: int) -> None:
         """The server sent something: an answer if the client had asked, and nobody is closing the connection."""
-        if not self.asking or self.ended is not None:
+        if self.asking is None or self.ended is not None or (self.tls is not None and size < SMALLEST_RESPONSE):
             return
-        self.asking = False
-        times = self.responses_ns
-        if not times or time_ns - times[-1] > BURST_NS:
-            times.append(time_ns)
-            if len(times) > BURSTS_LIMIT:
-                del times[: BURSTS_LIMIT // 2]
+        asked, self.asking = self.asking, None
+        if not self.responses_ns or time_ns - self.responses_ns[-1] > BURST_NS:
+            self.responses_ns.append(time_ns)
+            self.asked.append(asked)
+            if len(self.responses_ns) > BURSTS_LIMIT:
+                del self.responses_ns[: BURSTS_LIMIT // 2]
+                del self.asked[: BURSTS_LIMIT // 2]
 
     def responded_between(self, start_ns: int, end_ns: int) -> bool:
-        """Whether the server sent something in between."""
+        """Whether the server answered something in between."""
         at = bisect_right(self.responses_ns, start_ns)
         return at < len(self.responses_ns) and self.responses_ns[at] < end_ns
+
+    def first_asked(self, start_ns: int, end_ns: int) -> Mark | None:
+        """The client's last segment before the first answer in between; None where there was none."""
+        at = bisect_right(self.responses_ns, start_ns)
+        return self.asked[at] if self.responded_between(start_ns, end_ns) else None
 
     def release(self) -> None:
         """Let go of what only further segments would need."""
         self.client_stream.data = self.server_stream.data = None
+        if self.tls is not None and self.tls.hello is not None:
+            self.tls.hello = self.tls.hello.without_extensions()
 
     def is_idle(self, now_ns: int) -> bool:
         """Whether nothing more is expected of it."""

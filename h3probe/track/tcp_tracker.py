@@ -140,13 +140,12 @@ class TcpTracker:
             if side is not None and side.reach is not None:
                 seq, size = side.reach
                 stream.bytes_seen = max(stream.bytes_seen, stream.offset(seq) + size)
-        if flow.turns is not None:
-            first, final = flow.turns
-            asked = connection.asking
-            for number, time_ns in enumerate(flow.answers_ns):
-                connection.asking = asked if number == 0 and not first else True
-                connection.note_response(time_ns)
-            connection.asking = final
+        if flow.turned:
+            for answer in flow.answers:
+                if answer.asked is not None:
+                    connection.asking = Mark(*answer.asked)
+                connection.note_response(answer.time_ns, answer.size)
+            connection.asking = None if flow.asking is None else Mark(*flow.asking)
         self.table.use(_key(connection.client, connection.server), last)
 
     def feed_icmp(self, error: IcmpError) -> TcpConnection | None:
@@ -246,9 +245,9 @@ class TcpTracker:
         stream.bytes_seen = max(stream.bytes_seen, offset + segment.length)
         if stream.data is None:
             if from_client:
-                connection.asking = True
+                connection.asking = mark
             else:
-                connection.note_response(mark.time_ns)
+                connection.note_response(mark.time_ns, segment.length)
             return
         connection.cut = connection.cut or segment.length > len(segment.payload)
         self._read(connection)

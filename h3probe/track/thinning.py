@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from h3probe.events import Counted, FlowCount, SideCount
+from h3probe.events import Answer, Counted, FlowCount, SideCount
 from h3probe.track.clock import JUMP_NS
 from h3probe.track.names import DNS_PORTS
 from h3probe.track.quic import HISTORY_LIMIT
 from h3probe.track.steady import Steady, steady
+from h3probe.track.tcp import SMALLEST_RESPONSE
 from h3probe.wire.columns import flow_name, read_columns
 from h3probe.wire.packet import TcpSegment, UdpDatagram
 
@@ -364,43 +365,54 @@ class _Pass:
             elif is_far:
                 flows += self._one_by_one(chosen[first:end].tolist())
             else:
-                turns, answers = self._turns(chosen[first:end], client[first:end], size[first:end])
-                flows.append(FlowCount(connection.id, theirs, ours, turns=turns, answers_ns=answers))
+                least = 1 if connection.tls is None else SMALLEST_RESPONSE
+                turns = self._turns(chosen[first:end], client[first:end], size[first:end], least)
+                flows.append(FlowCount(connection.id, theirs, ours, (), *turns))
         return Counted(len(chosen), int(self.block.times_ns[chosen].max()), tuple(flows))
 
     def _one_by_one(self, chosen: list[int]) -> Iterator[FlowCount]:
         """A count each, in order: where sequence numbers are all over the place, or where there are few."""
-        columns, block = self.columns, self.block
+        columns = self.columns
         for index in chosen:
             group = columns.group.item(index)
             flow = self.flows[group]
             if flow is None or flow.state.connection is None:
                 continue
             client = columns.upward.item(index) == flow.client_up
-            size, tcp = columns.size.item(index), flow.state.connection.transport == "tcp"
-            time_ns = block.times_ns.item(index)
-            loaded = tcp and size > 0
-            reach = (columns.seq.item(index), size) if loaded else None
-            side = SideCount(1, size, size, block.first + index, time_ns, reach)
+            connection, size = flow.state.connection, columns.size.item(index)
+            mark, tcp = self._mark(index), connection.transport == "tcp"
+            side = SideCount(1, size, size, *mark, (columns.seq.item(index), size) if tcp and size else None)
+            least = 1 if client or connection.transport == "quic" or connection.tls is None else SMALLEST_RESPONSE
+            turned = tcp and size >= least
             yield FlowCount(
-                flow.state.connection.id,
+                connection.id,
                 side if client else None,
                 None if client else side,
                 order=() if tcp else (client,),
-                turns=(client, client) if loaded else None,
-                answers_ns=(time_ns,) if loaded and not client else (),
+                turned=turned,
+                answers=(Answer(None, mark[1], size),) if turned and not client else (),
+                asking=mark if turned and client else None,
             )
 
-    def _turns(self, frames: Numbers, client: Flags, size: Numbers) -> tuple[tuple[bool, bool] | None, tuple[int, ...]]:
-        """What `FlowCount` has of the order of the payloads of one TCP connection."""
-        loaded = np.flatnonzero(size)
+    def _turns(
+        self, frames: Numbers, client: Flags, size: Numbers, least: int
+    ) -> tuple[bool, tuple[Answer, ...], tuple[int, int] | None]:
+        """What `FlowCount` has of questions and answers on one TCP connection; `least` bytes make an answer."""
+        loaded = np.flatnonzero(size >= np.where(client, 1, least))
         if not len(loaded):
-            return None, ()
-        turns, times = client[loaded], self.block.times_ns[frames[loaded]]
-        answers = times[1:][turns[:-1] & ~turns[1:]].tolist()
+            return False, (), None
+        turns, block = client[loaded], self.block
+        frames, sizes = frames[loaded], size[loaded]
+        answers = []
         if not turns[0]:
-            answers.insert(0, times.item(0))
-        return (bool(turns[0]), bool(turns[-1])), tuple(answers)
+            answers.append(Answer(None, block.times_ns.item(frames[0]), sizes.item(0)))
+        for place in np.flatnonzero(turns[:-1] & ~turns[1:]).tolist():
+            asked, answer = frames.item(place), frames.item(place + 1)
+            answers.append(Answer(self._mark(asked), block.times_ns.item(answer), sizes.item(place + 1)))
+        return True, tuple(answers), self._mark(frames.item(-1)) if turns[-1] else None
+
+    def _mark(self, index: int) -> tuple[int, int]:
+        return self.block.first + index, self.block.times_ns.item(index)
 
     def _sides(
         self, chosen: Numbers, mine: Flags, size: Numbers, ahead: Numbers, firsts: Numbers

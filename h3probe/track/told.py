@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from h3probe.events import ToldExchange
+from h3probe.events import ToldAsked, ToldExchange
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
@@ -30,8 +30,10 @@ LIMIT = 20_000
 PORTS_LIMIT = 50_000
 # Connections from one port that are kept apart, the latest ones.
 PER_PORT = 64
-# How far a client's time and the capture's may be apart: what a log's line takes to be written, and read.
-SLACK_NS = NS // 2
+# What a log's line takes to be written, and read.
+DELAY_NS = NS // 2
+# How far apart a client's time and the capture's may be at most, on a machine with too much to do.
+SLACK_NS = 2 * NS
 # How often, in the capture's time, what waits for its connection is looked at.
 RETRY_NS = NS // 4
 # A time told to no more than a second says nothing of what took less than a few.
@@ -58,10 +60,12 @@ class ToldFacts:
     Attributes:
         exchanges: Requests and responses, in the order in which they were told.
         alt_svc: Alt-Svc lines.
+        asked: Requests of which no more is told than that they were to be HTTP/3.
     """
 
     exchanges: list[ToldSighting[ToldExchange]] = field(default_factory=list)
     alt_svc: list[ToldSighting[ToldAltSvc]] = field(default_factory=list)
+    asked: list[ToldAsked] = field(default_factory=list)
 
 
 class ToldTracker:
@@ -75,7 +79,7 @@ class ToldTracker:
         self._timeline = timeline
         self._by_port: BoundedTable[tuple[Literal["quic", "tcp"], int], list[Connection]] = BoundedTable(PORTS_LIMIT)
         self._latest: deque[tuple[list[Connection], Connection]] = deque()
-        self._waiting: list[Told] = []
+        self._waiting: list[ToldExchange | ToldAltSvc] = []
         self._retry_ns = 0
         self._new: ToldFacts | None = None
         self.facts = ToldFacts()
@@ -97,7 +101,10 @@ class ToldTracker:
 
     def feed(self, told: Told) -> None:
         """Take a report; it is joined a little later."""
-        if len(self._waiting) < LIMIT:
+        if isinstance(told, ToldAsked):
+            if len(self.facts.asked) < LIMIT:
+                self.facts.asked.append(told)
+        elif len(self._waiting) < LIMIT:
             self._waiting.append(told)
 
     def advance(self, now_ns: int) -> None:
@@ -109,9 +116,9 @@ class ToldTracker:
         if not self._waiting or now_ns < self._retry_ns:
             return
         self._retry_ns = now_ns + RETRY_NS
-        ripe = [told for told in self._waiting if told.time_ns + told.within_ns + SLACK_NS <= now_ns]
+        ripe = [told for told in self._waiting if told.time_ns + told.within_ns + DELAY_NS <= now_ns]
         if ripe:
-            self._waiting = [told for told in self._waiting if told.time_ns + told.within_ns + SLACK_NS > now_ns]
+            self._waiting = [told for told in self._waiting if told.time_ns + told.within_ns + DELAY_NS > now_ns]
             self._join(ripe)
 
     @property
@@ -129,7 +136,7 @@ class ToldTracker:
         new, self._new = self._new, None
         return new
 
-    def _join(self, reports: Iterable[Told]) -> None:
+    def _join(self, reports: Iterable[ToldExchange | ToldAltSvc]) -> None:
         new = self._new = self._new or ToldFacts()
         for told in reports:
             connection = self._find(told)
@@ -155,7 +162,7 @@ class ToldTracker:
         if connection.told_host is None and str(connection.server.port) == port:
             connection.told_host = clean(host.strip("[]"), 255)
 
-    def _find(self, told: Told) -> Connection | None:
+    def _find(self, told: ToldExchange | ToldAltSvc) -> Connection | None:
         """Return the one connection that a report can be about, None where there is none, or more than one."""
         port = told.client.port if told.client is not None else told.local_port
         if port is None:
@@ -193,7 +200,7 @@ def took_seconds(told: ToldExchange) -> float | None:
     return (told.time_ns - told.began_ns) / NS
 
 
-def _fits(told: Told, connection: Connection) -> bool:
+def _fits(told: ToldExchange | ToldAltSvc, connection: Connection) -> bool:
     """Whether nothing that is known of a connection speaks against a report."""
     if told.client is not None and told.client != connection.client:
         return False

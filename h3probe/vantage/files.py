@@ -15,6 +15,7 @@ from h3probe.capture import CaptureReader, read_capture
 from h3probe.errors import CaptureError, DecodeError, KeyLogError
 from h3probe.events import Event, Frame, Secrets, Unreadable
 from h3probe.vantage.proxy_events import LONGEST_LINE, parse_event
+from h3probe.vantage.recorded import Recorded, is_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -151,12 +152,14 @@ def read_key_log(path: str | Path) -> Iterator[Secrets]:
         raise KeyLogError(f"the key log {str(path)!r} cannot be read: {error}") from error
 
 
-def open_source(path: str) -> CaptureReader | ProxyEvents:
-    """Open a capture, or a file of the proxy's events, which its first line tells apart.
+def open_source(path: str) -> CaptureReader | ProxyEvents | Recorded:
+    """Open a capture, a file of the proxy's events, a bundle or a bundle's folder; its beginning tells them apart.
 
     Raises:
-        CaptureError: It cannot be opened, or is neither.
+        CaptureError: It cannot be opened, or is none of them.
     """
+    if path != STDIN and is_recorded(path):
+        return Recorded(path)
     if path != STDIN and _holds_events(path):
         return ProxyEvents(Path(path).open("rb"), path)
     return open_capture(path)

@@ -1,4 +1,4 @@
-"""The proxy's events as NDJSON: what the add-on writes, `h3probe watch` reads, and a file of them holds.
+"""Events as NDJSON: what the proxy's add-on writes and `h3probe watch` reads, and what a bundle has beside its packets.
 
 One object a line: `type` (from the table below) and the fields of the event's dataclass in `h3probe.events`, under
 their own names. Endpoints are `"ip:port"`, `"[v6]:port"`; bytes are lower-case hex; times ending in `_ns` are
@@ -16,21 +16,25 @@ import re
 import types
 import typing
 from dataclasses import MISSING, dataclass, fields
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, Union
 
 from h3probe import events
 from h3probe.errors import DecodeError
-from h3probe.events import Dropped, Endpoint, ProxyEvent
+from h3probe.events import Dropped, Endpoint, Process, ProxyEvent, RunEvent, Told, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 LONGEST_LINE: Final = 1 << 20
 LONGEST_TEXT: Final = 1 << 16
 MOST_ITEMS: Final = 1024
 
-TYPES: Final[dict[str, type[ProxyEvent | Dropped]]] = {
+Line = ProxyEvent | Dropped
+"""What the proxy writes."""
+Observed = Line | Unreadable | Told | RunEvent
+"""What a bundle holds: all that is no packet."""
+
+TYPES: Final[dict[str, type[Line]]] = {
     "proxy_ready": events.ProxyReady,
     "tunnel_asked": events.TunnelAsked,
     "tunnel_answered": events.TunnelAnswered,
@@ -46,45 +50,98 @@ TYPES: Final[dict[str, type[ProxyEvent | Dropped]]] = {
     "proxy_died": events.ProxyDied,
     "dropped": events.Dropped,
 }
-_NAMES: Final = {event: name for name, event in TYPES.items()}
+OBSERVED_TYPES: Final[dict[str, type[Observed]]] = {
+    **TYPES,
+    "unreadable": events.Unreadable,
+    "told_exchange": events.ToldExchange,
+    "told_alt_svc": events.ToldAltSvc,
+    "told_asked": events.ToldAsked,
+    "run_began": events.RunBegan,
+    "connection_owner": events.ConnectionOwner,
+    "time_passed": events.TimePassed,
+    "run_ended": events.RunEnded,
+    "capture_ended": events.CaptureEnded,
+}
+_NAMES: Final = {event: name for name, event in OBSERVED_TYPES.items()}
+AFTER: Final = "after"
+"""In a bundle: the number of the frame that came before the event."""
 
 _IP_PORT: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([0-9.]{7,15})):([0-9]{1,5})")
 _LARGEST: Final = (1 << 63) - 1
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-def format_event(event: ProxyEvent | Dropped) -> str:
+def format_event(event: Line) -> str:
     """One line, without its line end."""
-    name = _NAMES[type(event)]
-    line: dict[str, Any] = {"type": name}
-    for each in _plan(name):
-        line[each.name] = each.encode(getattr(event, each.name))
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+    return _line(_fields_of(event))
 
 
-def parse_event(line: str | bytes) -> ProxyEvent | Dropped:
+def format_observed(event: Observed, after: int) -> str:
+    """One line of a bundle, without its line end.
+
+    Args:
+        event: What was observed.
+        after: The number of the frame before it, 0 before the first.
+    """
+    return _line({AFTER: after} | _fields_of(event))
+
+
+def _fields_of(event: Observed) -> dict[str, Any]:
+    return {"type": _NAMES[type(event)]} | {
+        each.name: each.encode(getattr(event, each.name)) for each in _plan(type(event))
+    }
+
+
+def _line(fields_of: dict[str, Any]) -> str:
+    return json.dumps(fields_of, ensure_ascii=False, separators=(",", ":"))
+
+
+def parse_event(line: str | bytes) -> Line:
     """Read one line.
 
     Raises:
         DecodeError: It is not what `format_event` writes: no JSON object, another type, a field missing or of another
             kind, longer than `LONGEST_LINE`, a text longer than `LONGEST_TEXT`.
     """
+    return _event(_object(line), TYPES)
+
+
+def parse_observed(line: str | bytes) -> tuple[Observed, int]:
+    """Read one line of a bundle: the event, and the number of the frame before it.
+
+    Raises:
+        DecodeError: It is not what `format_observed` writes.
+    """
+    found = _object(line)
+    try:
+        after = _integer(found.get(AFTER))
+    except ValueError as error:
+        raise DecodeError(f"{AFTER}: {error}") from error
+    return _event(found, OBSERVED_TYPES), after
+
+
+def _object(line: str | bytes) -> dict[str, Any]:
     if len(line) > LONGEST_LINE:
         raise DecodeError(f"a line of {len(line)} bytes")
     try:
         found = json.loads(line, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise DecodeError("not a line of JSON") from error
-    name = found.get("type") if isinstance(found, dict) else None
-    if not isinstance(name, str) or name not in TYPES:
-        raise DecodeError("no event of the proxy")
+    return found if isinstance(found, dict) else {}
+
+
+def _event[T: Observed](found: dict[str, Any], known: Mapping[str, type[T]]) -> T:
+    name = found.get("type")
+    if not isinstance(name, str) or name not in known:
+        raise DecodeError("no event of the proxy" if known is TYPES else "no event")
+    kind = known[name]
     values: dict[str, Any] = {}
-    for each in _plan(name):
+    for each in _plan(kind):
         if each.name in found:
             values[each.name] = _decode(each, found[each.name])
         elif each.required:
             raise DecodeError(f"{name} without {each.name}")
-    return TYPES[name](**values)
+    return kind(**values)
 
 
 def looks_like_events(start: bytes) -> bool:
@@ -112,12 +169,17 @@ class _Field:
     decode: Callable[[object], object]
 
 
-@cache
-def _plan(name: str) -> tuple[_Field, ...]:
-    """How each field of an event of this type is written and read, from its annotation."""
-    kind = TYPES[name]
-    hints = typing.get_type_hints(kind)
-    return tuple(_Field(each.name, each.default is MISSING, *_codec(hints[each.name])) for each in fields(kind))
+_PLANS: Final[dict[type[Any], tuple[_Field, ...]]] = {}
+
+
+def _plan(kind: type[Any]) -> tuple[_Field, ...]:
+    """How each field of an event, or of what is in one, is written and read, from its annotation."""
+    plan = _PLANS.get(kind)
+    if plan is None:
+        hints = typing.get_type_hints(kind)
+        plan = tuple(_Field(each.name, each.default is MISSING, *_codec(hints[each.name])) for each in fields(kind))
+        _PLANS[kind] = plan
+    return plan
 
 
 def _codec(hint: Any) -> tuple[Callable[[Any], object], Callable[[object], object]]:  # noqa: ANN401 - annotations have no common type
@@ -134,7 +196,20 @@ def _codec(hint: Any) -> tuple[Callable[[Any], object], Callable[[object], objec
         return lambda value: [encode(each) for each in value[:MOST_ITEMS]], lambda value: _items(value, decode)
     if origin is Literal:
         return _same, lambda value: _choice(value, arguments)
+    if hint is Process:
+        plan = _plan(hint)
+        return (
+            lambda value: {each.name: each.encode(getattr(value, each.name)) for each in plan},
+            lambda value: _part(hint, value),
+        )
     return _SCALARS[hint]
+
+
+def _part(kind: type[Any], value: object) -> object:
+    plan = _plan(kind)
+    if not isinstance(value, dict) or any(each.name not in value for each in plan):
+        raise ValueError(f"not all of {', '.join(each.name for each in plan)}")
+    return kind(**{each.name: each.decode(value[each.name]) for each in plan})
 
 
 def _same(value: object) -> object:

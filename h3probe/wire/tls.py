@@ -119,6 +119,10 @@ class ClientHello:
     early_data: bool
     transport_parameters: bytes | None
 
+    def without_extensions(self) -> ClientHello:
+        """All of it but the extensions as they were sent, which is most of it, for who has read them."""
+        return replace(self, extensions=())
+
 
 @dataclass(frozen=True, slots=True)
 class ServerHello:
@@ -262,6 +266,10 @@ def parse_alert(payload: bytes) -> Alert:
     return Alert(payload[0], payload[1], alert_name(payload[1]))
 
 
+LONGEST_SHARED = 256
+"""Bytes of a list of 16-bit values that equal ones are shared of; longer ones are nobody's habit."""
+
+
 def parse_client_hello(body: bytes) -> ClientHello:
     """Decode a ClientHello.
 
@@ -388,7 +396,15 @@ def _whole(data: bytes, length_size: int) -> bytes:
 def _u16s(data: bytes) -> tuple[int, ...]:
     if len(data) % 2:
         raise DecodeError(f"{len(data)} bytes are no list of 16-bit values")
+    return _same_u16s(data) if len(data) <= LONGEST_SHARED else _new_u16s(data)
+
+
+def _new_u16s(data: bytes) -> tuple[int, ...]:
     return tuple(int.from_bytes(data[at : at + 2]) for at in range(0, len(data), 2))
+
+
+# A client's hellos have the same lists each time, and each of them is kept as long as its connection.
+_same_u16s = lru_cache(maxsize=512)(_new_u16s)
 
 
 def _text(value: bytes) -> str:

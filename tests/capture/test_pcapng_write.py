@@ -122,6 +122,21 @@ def test_counters_and_secrets_are_read_back() -> None:
     assert reader.dropped == 3
 
 
+def test_the_process_and_the_whole_files_comment() -> None:
+    """`epb_processid_threadid` is the process and no thread, in the section's byte order; readers pass it over."""
+    stream = Calls()
+    writer = PcapngWriter(stream, application="h3probe", comment="the verdict")
+    assert writer.interfaces == 0
+    writer.packet(Frame(1, TIME, 1, b"1234", 4, "lo"), comment="c", pid=1234)
+    assert writer.interfaces == 1
+    option = bytes.fromhex("0800 0800 d2040000 00000000")
+    assert stream.calls[-1].count(option) == 1
+    stream.seek(0)
+    reader = read_capture(stream)
+    assert [frame.data for frame in frames(reader)] == [b"1234"]
+    assert reader.comments == [(0, "the verdict"), (1, "c")]
+
+
 def test_what_does_not_fit_is_cut() -> None:
     """A comment to 64 KiB without half a character at its end, a packet to what Wireshark reads."""
     stream = io.BytesIO()
@@ -141,7 +156,7 @@ def test_tshark_reads_it_without_a_warning(tmp_path: Path) -> None:
     with path.open("wb") as stream:
         writer = PcapngWriter(stream, application="h3probe 0.1.0", hardware="x86_64", os="Linux")
         writer.secrets(b"CLIENT_RANDOM " + b"00" * 32 + b" " + b"11" * 48 + b"\n")
-        writer.packet(Frame(1, TIME, 101, DATAGRAM, len(DATAGRAM), "lo"), comment="Grüße")
+        writer.packet(Frame(1, TIME, 101, DATAGRAM, len(DATAGRAM), "lo"), comment="Grüße", pid=4711)
         writer.packet(Frame(2, TIME + 1, 101, DATAGRAM[:28], len(DATAGRAM), "eth0"))
         writer.statistics(writer.interface("lo", 101), 2, 1)
     fields = ["frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_name", "frame.comment", "udp.dstport"]

@@ -909,6 +909,7 @@ class Proxy:
         received: int = 5000,
         closed_by: Literal["client", "server", "proxy", "idle"] = "client",
         after_hello: int | None = None,
+        terminated: bool = False,
     ) -> None:
         """The connection is over."""
         event = ConnectionEnded(
@@ -923,6 +924,7 @@ class Proxy:
             seconds=at,
             closed_by=closed_by,
             after_hello=after_hello,
+            terminated=terminated,
         )
         self.network.report(at, event)
 

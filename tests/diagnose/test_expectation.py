@@ -1,9 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from h3probe.diagnose.conclusion import conclude
+from h3probe.diagnose.expectation import Account, judge
 from h3probe.filters import Filters
 from tests.diagnose.scenario import CHROMIUM, JDK, Explained, Network, Packet
 
@@ -303,6 +306,52 @@ def test_an_exchange_that_leads_to_no_connection_counts() -> None:
     }
 
 
+@pytest.mark.parametrize(("known_from", "last", "met"), [
+    ("decrypted", 3.0, False),
+    ("decrypted", 0.05, True),
+    ("client-log", 3.0, True),
+])  # fmt: skip
+def test_a_request_may_have_failed_with_an_attempt(
+    known_from: Literal["client-log", "decrypted"], last: float, *, met: bool
+) -> None:
+    """Who decrypts sees no request that joined a QUIC attempt and failed with it; the client's log tells of it."""
+    network = Network()
+    quic = network.quic()
+    quic.initials(0.0, last)
+    tcp = network.tcp()
+    tcp.connects(0.01)
+    network.bystander(20.0)
+    network.told(0.1, tcp, "HTTP/2", known_from=known_from)
+    judged = the(expected(network, "HTTP/2"))
+    assert judged.met is met
+    assert judged.versions == {"HTTP/2": 1}
+    if not met:
+        assert judged.reason.endswith("and failed with it, cannot be told.")
+
+
+def test_a_request_may_have_failed_with_an_attempt_unseen() -> None:
+    """Nor do packets alone show it, where nothing but HTTP/2 was offered over TCP."""
+    network = Network()
+    network.quic().initials(0.0, 1.0, 3.0)
+    network.tcp(alpn=("h2",)).connects(0.01)
+    network.bystander(20.0)
+    assert not the(expected(network, "HTTP/2")).met
+
+
+def test_an_alternatives_port_has_no_exchange_of_its_own() -> None:
+    """What decrypted traffic tells of it is counted at the origin's, and there is a reason for both."""
+    network = Network()
+    tcp, quic = network.tcp(), network.quic(port=8443)
+    tcp.connects(0.0)
+    quic.connects(1.0)
+    network.told(0.1, tcp, "HTTP/2", known_from="decrypted")
+    network.told(1.1, quic, "HTTP/3", known_from="decrypted")
+    judged = {each.origin: each for each in expected(network).engine.expectations}
+    assert judged["example.org:443"].versions == {"HTTP/2": 1, "HTTP/3": 1}
+    assert not judged["example.org:443"].met
+    assert judged["example.org:8443"].reason
+
+
 def test_what_went_past_the_proxy_is_open() -> None:
     """A proxy's word is about what it passed on: QUIC beside it carried nobody knows what."""
     network = Network()
@@ -324,6 +373,51 @@ def test_what_went_past_the_proxy_is_open() -> None:
     other.gets_ready(1.02)
     other.exchanges(1.1)
     assert not the(expected(network, "HTTP/2")).met
+
+
+def through_the_proxy(network: Network, *, terminated: bool) -> None:
+    """A race at a reverse proxy: HTTP/3 for the request, and a TCP connection that was ready and carried none."""
+    quic, tcp = network.quic(), network.tcp()
+    quic.connects(0.0)
+    tcp.connects(0.02)
+    proxy = network.proxy()
+    for connection in (quic, tcp):
+        proxy.hello(0.03, connection)
+    proxy.exchange(0.1, quic, "HTTP/3", intercepted=True)
+    proxy.ended(1.0, tcp, terminated=terminated)
+
+
+def test_tcp_that_lost_a_race_at_the_proxy_carried_none() -> None:
+    """Where TLS was terminated every exchange is reported: there was none on it, and the rest was HTTP/3."""
+    network = Network()
+    through_the_proxy(network, terminated=True)
+    judged = the(expected(network))
+    assert (judged.met, judged.reason) == (True, "HTTP/3 for the one request.")
+
+
+def test_tcp_that_passed_the_proxy_untouched_leaves_it_open() -> None:
+    """What it carried nobody saw."""
+    network = Network()
+    through_the_proxy(network, terminated=False)
+    judged = the(expected(network))
+    assert not judged.met
+    assert "cannot be told" in judged.reason
+
+
+@pytest.mark.parametrize("laid_open", [True, False])
+def test_tcp_that_was_decrypted_carried_what_it_carried(*, laid_open: bool) -> None:
+    """A connection of which every byte was read is known to have carried nothing."""
+    network = Network()
+    quic, tcp = network.quic(), network.tcp()
+    quic.connects(0.0)
+    tcp.connects(0.02)
+    network.told(0.1, quic, "HTTP/3", known_from="decrypted", scid=quic.client_scid)
+    engine = network.explain(expects="HTTP/3").engine
+    conclusions = [conclude(story) for story in engine.stories()]
+    (carrier,) = conclusions[0].story.tcp
+    carrier.laid_open = laid_open
+    (judged,) = judge(conclusions, Counter({Account("example.org:443", "HTTP/3", answered=True): 1}), "HTTP/3")
+    assert judged.met is laid_open
 
 
 def test_the_order_of_origins_is_the_one_of_their_stories() -> None:

@@ -8,7 +8,18 @@ import h3probe.diagnose.rules
 from h3probe.diagnose.rule import Finding, by_severity, hellos, severity_of_failure
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.track.mark import Mark
-from tests.diagnose.scenario import CLIENT, CLIENT6, SERVER6, STATION, Network
+from tests.diagnose.scenario import (
+    CHROMIUM,
+    CLIENT,
+    CLIENT6,
+    CURL,
+    FIREFOX,
+    SERVER6,
+    STATION,
+    STRANGER,
+    Network,
+    Software,
+)
 
 
 def test_the_catalogue_is_the_folder() -> None:
@@ -72,6 +83,21 @@ def test_a_failure_is_judged_by_what_the_request_lost(tcp_at: float | None, seve
     network.dns(0.0, "example.org", "198.51.100.1")
     (story,) = network.explain().stories
     assert severity_of_failure(story, story.quic[0]) == severity
+
+
+@pytest.mark.parametrize(
+    ("software", "severity"), [(CHROMIUM, "notice"), (FIREFOX, "notice"), (CURL, "problem"), (STRANGER, "problem")]
+)
+def test_a_browsers_tcp_may_have_been_left_out(software: Software, severity: str) -> None:
+    """A browser never tries QUIC alone: where the capture holds no TCP at all, nobody knows what its request lost."""
+    network = Network()
+    network.quic(software=software).initials(0.0, 0.3, 0.9, 2.1, 4.5, 9.3)
+    network.dns(0.0, "example.org", "198.51.100.1")
+    (story,) = network.explain().stories
+    assert severity_of_failure(story, story.quic[0]) == severity
+    network.tcp(server="198.51.100.9", port=25, sni="other.example").connects(0.0)
+    (story,) = [story for story in network.explain().stories if story.quic]
+    assert severity_of_failure(story, story.quic[0]) == "problem"
 
 
 @pytest.mark.parametrize(("at", "severity"), [(0.25, "info"), (0.9, "info"), (3.0, "notice")])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,8 +23,6 @@ from h3probe.lab.outcome import Outcome
 from h3probe.lab.scenario import load_scenarios, parse_scenario
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from h3probe.lab.authority import Authority
 
 URL = "https://localhost:4433/"
@@ -56,6 +55,21 @@ def test_curl_has_the_scenarios_options(authority: Authority) -> None:
     assert "--http2" in argv
     assert "http://127.0.0.1:3128" in argv
     assert argv[-6:] == ["-o", "/dev/null", URL, "-o", "/dev/null", URL]
+
+
+def test_who_is_not_told_whom_to_trust_and_who_logs(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without trust the environment decides; a log is asked for in the client's own way; Plain finds the proxy."""
+    monkeypatch.setattr("h3probe.lab.clients.compile_programs", lambda *_: None)
+    place = Place(URL, 3128, authority, trusts=False, log=Path("log"))
+    assert "--ca" not in BuiltinClient().argv(MANY, place)
+    curl = CurlClient("curl").argv(SCENARIOS["connect-tunnel"], place)
+    assert "--cacert" not in curl
+    assert {"-v", "--trace-ids", "--trace-time"} < set(curl)
+    old = parse_scenario("old", 'title="a"\nabout="b"\nserver.kind="h3"\njava.program="Plain"\nexpect.versions=["any"]')
+    argv = JavaClient(JAVA).argv(old, place)
+    assert {"-Dhttps.proxyHost=127.0.0.1", "-Dhttps.proxyPort=3128"} < set(argv)
+    assert any(each.startswith("-Djdk.httpclient.HttpClient.log=") for each in argv)
+    assert not any("trustStore" in each for each in argv)
 
 
 def test_java_is_told_by_properties(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,9 +129,9 @@ def test_scenarios_without_options_are_not_for_curl() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("h3probe-lab 3 200 0.0127 \n", Outcome(2, "HTTP/3", 200, None, 0.0127)),
-        ("h3probe-lab 1.1 404 0.5", Outcome(2, "HTTP/1.1", 404, None, 0.5)),
-        ("h3probe-lab 0 000 2.0 Connection refused", Outcome(2, None, None, None, 2.0, "Connection refused")),
+        ("h3probe-lab 3 200 0.0127 40123 \n", Outcome(2, "HTTP/3", 200, None, 0.0127, None, 40123)),
+        ("h3probe-lab 1.1 404 0.5 1", Outcome(2, "HTTP/1.1", 404, None, 0.5, None, 1)),
+        ("h3probe-lab 0 000 2.0 -1 Connection refused", Outcome(2, None, None, None, 2.0, "Connection refused")),
         ("curl: (7) Connection refused", None),
     ],
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from h3probe.lab.article import load_experiments
 from h3probe.lab.clients import JavaClient
 from h3probe.lab.demo import play
 from h3probe.lab.java import find_java
@@ -52,3 +53,13 @@ def test_scenario_with_java(authority: Authority, java: JavaRuntime, scenario: S
     """A real JDK 26 behaves as the built-in client does in its place, and h3probe is right about it too."""
     played = asyncio.run(play(scenario, authority, lambda _: None, JavaClient(java)))
     assert played.misses == []
+
+
+@pytest.mark.real
+def test_the_clients_log_beside_a_relay(authority: Authority, java: JavaRuntime) -> None:
+    """What only the client's log tells is found behind a relay too: request 2 failed with an earlier one's attempt."""
+    (blocked,) = [each for each in load_experiments() if each.name == "20-advertised-and-blocked"]
+    outage = blocked.runs[1].scenario
+    played = asyncio.run(play(outage, authority, lambda _: None, JavaClient(java), with_log=True))
+    assert played.misses == []
+    assert {"joined-failing-attempt", "stuck-on-quic"} <= {finding.rule for finding in played.findings}

@@ -9,14 +9,15 @@ from h3probe.lab.outcome import HttpVersion, Outcome, parse_outcome, write_outco
 
 VERSIONS = st.sampled_from(get_args(HttpVersion))
 VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=2, max_size=20)
+PORTS = st.none() | st.integers(1, 65535)
 
 
-@given(st.integers(1, 99), VERSIONS, st.integers(100, 599), st.none() | VALUES, st.integers(0, 99_999))
-def test_an_answer_is_read_as_it_was_written(
-    number: int, version: HttpVersion, status: int, alt_svc: str | None, millis: int
+@given(st.integers(1, 99), VERSIONS, st.integers(100, 599), st.none() | VALUES, st.integers(0, 99_999), PORTS)
+def test_an_answer_is_read_as_it_was_written(  # noqa: PLR0917 - hypothesis gives them by place
+    number: int, version: HttpVersion, status: int, alt_svc: str | None, millis: int, port: int | None
 ) -> None:
     """The line of an answer loses nothing."""
-    outcome = Outcome(number, version, status, alt_svc, millis / 1000)
+    outcome = Outcome(number, version, status, alt_svc, millis / 1000, None, port)
     assert parse_outcome(write_outcome(outcome)) == outcome
 
 

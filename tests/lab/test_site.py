@@ -64,3 +64,12 @@ def test_lifespan_is_answered() -> None:
 
     asyncio.run(asgi_app(Site())({"type": "lifespan"}, receive, send))  # type: ignore[arg-type]
     assert [message["type"] for message in sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def test_a_page_that_asks_for_more() -> None:
+    """It is HTML, and sends as many requests as its path says; other paths below it are no page."""
+    page = Site().respond("GET", "/page/3")
+    assert (page.status, page.headers[0]) == (200, (b"content-type", b"text/html"))
+    assert b"number <= 3;" in page.body
+    assert Site().respond("GET", "/page/x").status == 404
+    assert Site().respond("GET", "/page/1000").status == 404

@@ -35,6 +35,7 @@ def test_two_experiments_of_the_articles(parts: RealParts, tmp_path: Path) -> No
         known = sorted(record["version"] for record in each["records"] if record["type"] == "exchange")
         assert known == sorted(outcome["version"] for outcome in each["outcomes"])
     assert "race-lost" in told[0]["findings"]
+    assert "UnsupportedProtocolVersionException" in told[4]["verdict"]
 
 
 def test_curl_and_a_command(parts: RealParts, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from h3probe.errors import UserError
 from h3probe.events import Frame
-from h3probe.run.recorder import Recorder
+from h3probe.run.recorder import Recorder, Rotation
 from h3probe.track.tracker import Tracker
 from h3probe.vantage.files import open_capture
 from tests.run.traffic import Traffic
@@ -192,3 +192,50 @@ def test_killed_in_the_middle(tmp_path: Path) -> None:
     frames, truncated, _ = read(path)
     assert len(frames) >= 100
     assert not truncated
+
+
+def rotating(path: Path, keep: int | None) -> tuple[Recorder, Notes]:
+    """A recorder that begins another file every few packets."""
+    notes = Notes()
+    return Recorder(path, notes, full=True, force=False, rotation=Rotation(20_000, keep)), notes
+
+
+def test_each_file_of_a_long_run_is_a_capture(tmp_path: Path) -> None:
+    """Files are numbered, each has its interface, and together they hold every packet once."""
+    writing, _ = rotating(tmp_path / "trace.pcapng", None)
+    traffic = Traffic()
+    with writing:
+        record(writing, [traffic.initial() for _ in range(50)])
+        writing.close(4)
+    paths = sorted(tmp_path.iterdir())
+    assert [path.name for path in paths] == [f"trace.{number:04}.pcapng" for number in (1, 2, 3, 4)]
+    found = [read(path) for path in paths]
+    times = [frame.time_ns for frames, _, _ in found for frame in frames]
+    assert times == sorted(set(times))
+    assert len(times) == 50
+    assert {frame.interface for frames, _, _ in found for frame in frames} == {"lo"}
+    assert [truncated for _, truncated, _ in found] == [False] * 4
+    assert [dropped for _, _, dropped in found] == [None, None, None, 4]
+    assert writing.summary == f"50 packets written to 4 files, the last one {paths[-1]}"
+
+
+def test_older_files_are_deleted_and_counted(tmp_path: Path) -> None:
+    """With `keep` no more than so many stay, and the end says how many went."""
+    writing, _ = rotating(tmp_path / "trace.pcapng", 2)
+    with writing:
+        record(writing, [Traffic().initial() for _ in range(50)])
+        writing.close(0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trace.0003.pcapng", "trace.0004.pcapng"]
+    assert writing.summary.endswith("; 2 older files deleted")
+
+
+def test_a_file_that_is_in_the_way(tmp_path: Path) -> None:
+    """Somebody else's file with the next number is no reason to end a run: it is said, and the file is kept."""
+    (tmp_path / "trace.0002.pcapng").write_text("mine")
+    writing, notes = rotating(tmp_path / "trace.pcapng", None)
+    with writing:
+        record(writing, [Traffic().initial() for _ in range(50)])
+    assert len(notes.notes) == 1
+    assert "trace.0002.pcapng exists already" in notes.notes[0]
+    assert (tmp_path / "trace.0002.pcapng").read_text() == "mine"
+    assert not read(tmp_path / "trace.0001.pcapng")[1]

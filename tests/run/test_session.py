@@ -15,7 +15,7 @@ from tests.run.traffic import CLIENT, Traffic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from h3probe.events import Event
+    from h3probe.events import Frame
     from h3probe.records import AnyRecord, Moment
 
 ROOT = 4000
@@ -62,7 +62,7 @@ class Run:
         return [record.type for record in self.shown.told]
 
 
-def conversation(traffic: Traffic) -> list[Event]:
+def conversation(traffic: Traffic) -> list[Frame]:
     """A TCP connection from its SYN to its end."""
     return [
         *traffic.connected(),

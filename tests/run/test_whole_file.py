@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from h3probe.errors import UserError
-from h3probe.run.whole_file import refuse_existing, write_whole
+from h3probe.run.whole_file import refuse_existing, replacing, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,3 +82,41 @@ def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     refuse_existing("-", force=False)
     write_whole("-", ["a", "b"], force=False)
     assert capsys.readouterr().out == "ab"
+
+
+def test_somebody_who_was_faster_wins(tmp_path: Path) -> None:
+    """A file that appeared meanwhile is not replaced."""
+    path = tmp_path / "x"
+    writing = replacing(path, force=False)
+    writing.__enter__().write(b"late")
+    path.write_text("mine")
+    with pytest.raises(UserError, match="--force"):
+        writing.__exit__(None, None, None)
+    assert path.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There a file is renamed, and still replaces none."""
+
+    def link(_source: object, _target: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", link)
+    path = tmp_path / "x"
+    write_whole(str(path), ["one"], force=False)
+    with pytest.raises(UserError, match="--force"):
+        write_whole(str(path), ["two"], force=False)
+    assert path.read_text() == "one"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_nothing_appears_before_the_end(tmp_path: Path) -> None:
+    """A file has its name when it is whole; after an error there is nothing, under no name."""
+    path = tmp_path / "x"
+    with contextlib.suppress(ZeroDivisionError), replacing(path, force=False) as stream:
+        stream.write(b"half")
+        stream.flush()
+        assert not path.exists()
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []

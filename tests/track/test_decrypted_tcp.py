@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from h3probe.events import ToldExchange
+from h3probe.events import Secrets, ToldExchange
 from h3probe.lab.authority import Authority, create_authority
+from h3probe.track.tracker import Tracker
 from h3probe.wire.packet import ACK, SYN
 from h3probe.wire.tls import HELLO_RETRY_REQUEST
 from tests.track.builders import CLIENT, SERVER, to_frame
@@ -182,3 +183,29 @@ def test_a_renegotiation_or_other_bytes_end_it(authority: Authority, tmp_path: P
     tls = TlsPair(authority, tmp_path)
     tls.send(b"SSH-2.0-whatever\r\n" * 10, from_client=True)
     assert told(tls.secrets, tls.frames()) == []
+
+
+def laid_open(tls: TlsPair, segments: list[TcpSegment]) -> bool:
+    """Whether all that a connection carried is known at its end."""
+    tracker = Tracker()
+    tracker.add_secrets(Secrets(tls.secrets))
+    for segment in segments:
+        tracker.feed(to_frame(segment))
+    opened = tracker.take().opened
+    tracker.finish()
+    return [c.laid_open for c in opened if c.transport == "tcp"] == [True]
+
+
+def test_a_connection_of_which_every_byte_was_read(authority: Authority, tmp_path: Path) -> None:
+    """Settings alone, or requests that were answered, leave nothing open; a missing byte, or no answer yet, does."""
+    tls = TlsPair(authority, tmp_path)
+    http = Http2Pair(tls)
+    http.pump()
+    assert laid_open(tls, tls.segments)
+    asking = len(tls.segments)
+    asked = http.ask()
+    assert not laid_open(tls, tls.segments)
+    http.answer(asked)
+    http.exchange("/next")
+    assert laid_open(tls, tls.segments)
+    assert not laid_open(tls, [*tls.segments[:asking], *tls.segments[asking + 1 :]])

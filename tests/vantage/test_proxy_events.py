@@ -16,8 +16,10 @@ from h3probe.events import (
     CaRejected,
     ClientHelloSeen,
     ConnectionEnded,
+    ConnectionOwner,
     Dropped,
     Endpoint,
+    Process,
     ProxyDied,
     ProxyEvent,
     TunnelAnswered,
@@ -27,10 +29,14 @@ from h3probe.vantage.proxy_events import (
     LONGEST_LINE,
     LONGEST_TEXT,
     MOST_ITEMS,
+    OBSERVED_TYPES,
     TYPES,
+    Observed,
     format_event,
+    format_observed,
     looks_like_events,
     parse_event,
+    parse_observed,
 )
 
 V4 = Endpoint(bytes([127, 0, 0, 1]), 50000)
@@ -46,6 +52,7 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     Endpoint: st.builds(
         Endpoint, st.binary(min_size=4, max_size=4) | st.just(bytes(15) + b"\x01"), st.integers(0, 65535)
     ),
+    Process: st.builds(Process, st.integers(0, 2**31), st.text()),
     type(None): st.none(),
 }
 
@@ -72,6 +79,27 @@ def test_every_event_comes_back(event: ProxyEvent | Dropped) -> None:
     assert "\n" not in line
     assert parse_event(line) == event
     assert parse_event(line.encode()) == event
+
+
+@given(st.one_of([any_event(each) for each in OBSERVED_TYPES.values()]), st.integers(0, 2**40))
+def test_everything_observed_comes_back(event: Observed, after: int) -> None:
+    """A line of a bundle gives the event again, and the number of the frame before it."""
+    line = format_observed(event, after)
+    assert "\n" not in line
+    assert parse_observed(line.encode("utf-8", "replace")) == (event, after)
+
+
+def test_the_proxy_tells_nothing_of_a_run() -> None:
+    """What a bundle alone may hold is no event of the proxy, and a line of a bundle has its place."""
+    owner = ConnectionOwner(1, 6, V4, Process(7, "java"), wanted=True)
+    line = format_observed(owner, 3)
+    assert json.loads(line)["process"] == {"pid": 7, "name": "java"}
+    with pytest.raises(DecodeError, match="no event of the proxy"):
+        parse_event(line)
+    with pytest.raises(DecodeError, match="after"):
+        parse_observed(format_event(ASKED))
+    with pytest.raises(DecodeError, match="process: not all of pid, name"):
+        parse_observed(line.replace('"pid"', '"pit"'))
 
 
 def test_every_event_of_the_proxy_has_a_type() -> None:

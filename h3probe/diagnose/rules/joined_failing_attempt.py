@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.fallback import OWN_NS
 from h3probe.diagnose.rule import Finding, Rule, hellos
 from h3probe.diagnose.words import close_text, cut, timer_of, waited_until_close
 from h3probe.text import clean, seconds
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 SLUG = "joined-failing-attempt"
 ADVICE = "Repeat the request that failed: the attempt that it waited on is over by then."
-# A client's own attempt leaves within this of its request; a cold JVM needs most of it.
-OWN_NS = NS // 2
-# Times told more closely than this may be subtracted from each other.
-EXACT_NS = NS // 100
 
 
 def check(story: Story) -> Iterator[Finding]:
@@ -48,9 +45,9 @@ def _joined(story: Story, exchange: Seen, attempt: QuicConnection) -> bool:
 
 
 def _wait(exchange: Seen) -> float | None:
-    """Seconds that a request waited, None where its times do not tell; a log on paper has whole seconds."""
-    exact = exchange.answered_ns - exchange.ended_ns < EXACT_NS and exchange.ended_ns > exchange.time_ns
-    return (exchange.ended_ns - exchange.time_ns) / NS if exact else None
+    """Seconds that a request waited, None where its times do not tell."""
+    told = exchange.exact and exchange.ended_ns > exchange.time_ns
+    return (exchange.ended_ns - exchange.time_ns) / NS if told else None
 
 
 def _finding(story: Story, attempt: QuicConnection, exchanges: list[tuple[int, Seen]]) -> Finding:
@@ -71,7 +68,8 @@ def _finding(story: Story, attempt: QuicConnection, exchanges: list[tuple[int, S
     for number, exchange in exchanges[:3]:
         if _wait(exchange) is not None:
             evidence.append((Mark(None, exchange.time_ns), f"request {number} begins, by the client's log"))
-        evidence.append((Mark(None, exchange.ended_ns), f"request {number} fails, by the client's log"))
+        if exchange.exact:
+            evidence.append((Mark(None, exchange.ended_ns), f"request {number} fails, by the client's log"))
     if attempt.client_close is not None:
         evidence.append((attempt.client_close[0], f"the attempt ends: {close_text(attempt.client_close[1])}"))
     client = recognise(attempt)

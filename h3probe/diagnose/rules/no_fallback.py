@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, lasted
-from h3probe.diagnose.rules import repeated_timeout, stuck_on_quic
+from h3probe.diagnose.rules import repeated_timeout, stale_alt_svc, stuck_on_quic
 from h3probe.diagnose.words import close_text, cut
 from h3probe.text import seconds
 from h3probe.track.clock import NS
@@ -56,6 +56,7 @@ def _cost(story: Story, attempts: list[QuicConnection]) -> float | None:
     ids = {attempt.id for attempt in attempts}
     elsewhere = [c.id for finding in repeated_timeout.check(story) for c in finding.about]
     elsewhere += [attempt.id for run in stuck_on_quic.runs(story) for attempt in run]
+    elsewhere += [c.id for finding in stale_alt_svc.check(story) if finding.cost is not None for c in finding.about]
     if not ids.isdisjoint(elsewhere):
         return None
     total, until_ns = 0, 0
@@ -79,13 +80,13 @@ def _finding(story: Story, seen: float, cost: float | None) -> Finding:
         if attempt.client_close is not None:
             evidence.append((attempt.client_close[0], f"the client ends it: {close_text(attempt.client_close[1])}"))
     weak = story.one_sided and all(a.client_close is None for a in attempts)
-    filtered = "tcp" in story.lacks and story.vantage == "wire"
     if weak:
         summary += f" {ONE_SIDED}"
-    elif filtered:
+    elif story.tcp_unseen:
         summary += " The capture holds no TCP at all: where a filter left it out, this says nothing."
-    severity: Severity = "notice" if weak else "problem"
-    return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts), None if weak or filtered else cost)
+    unsure = weak or story.tcp_unseen
+    severity: Severity = "notice" if unsure else "problem"
+    return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts), None if unsure else cost)
 
 
 RULE = Rule(
@@ -96,8 +97,8 @@ RULE = Rule(
         "Failed QUIC attempts at an origin, and no SYN to it: for as long as this client is known to take before it "
         "goes on to TCP, or 5 s where it is not known. A TCP connection that was open already is a fallback, and so is "
         "one to the name's other port, from which an Alt-Svc record may have led here. The cost is the time in which "
-        "an attempt was pending, unless `repeated-timeout` or `stuck-on-quic` has it, or TCP may have been left out of "
-        "the capture."
+        "an attempt was pending, unless `repeated-timeout`, `stuck-on-quic` or `stale-alt-svc` has it, or TCP may have "
+        "been left out of the capture; then it is a notice."
     ),
     advice=ADVICE,
     sources=("RFC 9114, 3.1", "measured: JDK 26 with HTTP_3_URI_ONLY, curl with --http3-only"),

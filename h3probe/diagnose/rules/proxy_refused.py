@@ -103,7 +103,9 @@ def _refused(story: Story, carrier: TcpConnection, tunnel: Tunnel) -> Finding:
         summary += f" It says: {clean(tunnel.error, 160)}." if tunnel.error else ""
     if after:
         summary += f" The client asked again, with {after[0].method}, and got its tunnel."
-    return Finding(SLUG, severity, summary, cut(_evidence(tunnel)), advice, [carrier])
+    waited = _waited(tunnel)
+    cost = waited if waited > NOTICEABLE_S else None
+    return Finding(SLUG, severity, summary, cut(_evidence(tunnel)), advice, [carrier], cost)
 
 
 def _unanswered(carrier: TcpConnection, tunnel: Tunnel) -> Finding:
@@ -119,7 +121,7 @@ def _unanswered(carrier: TcpConnection, tunnel: Tunnel) -> Finding:
     if tunnel.upstream is not None:
         advice = ADVICE_BY_TROUBLE["slow"]
     evidence = [*_evidence(tunnel), (end, f"closed by the {who}")]
-    return Finding(SLUG, "problem", summary, cut(evidence), advice, [carrier], waited if by == "client" else None)
+    return Finding(SLUG, "problem", summary, cut(evidence), advice, [carrier], waited)
 
 
 def _late(story: Story, late: list[tuple[TcpConnection, Tunnel]]) -> Finding:
@@ -131,7 +133,17 @@ def _late(story: Story, late: list[tuple[TcpConnection, Tunnel]]) -> Finding:
     if len(late) > 1:
         summary = f"{len(late)} tunnels to {story.label} were answered late by {who}, the last after {seconds(waited)}."
     carriers: list[Connection] = [carrier, *(other for other, _ in late if other is not carrier)]
-    return Finding(SLUG, "problem", summary, cut(_evidence(tunnel)), ADVICE_LATE, carriers, waited)
+    return Finding(SLUG, "problem", summary, cut(_evidence(tunnel)), ADVICE_LATE, carriers, _together(late))
+
+
+def _together(late: list[tuple[TcpConnection, Tunnel]]) -> float:
+    """Seconds in which one of several tunnels, or more, was waited for."""
+    total, until_ns = 0.0, 0
+    for _, tunnel in sorted(late, key=lambda one: one[1].asked.time_ns):
+        end_ns = tunnel.asked.time_ns + round(_waited(tunnel) * NS)
+        total += max(end_ns - max(tunnel.asked.time_ns, until_ns), 0) / NS
+        until_ns = max(until_ns, end_ns)
+    return total
 
 
 def _plain(story: Story) -> Iterator[Finding]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import Finding, Rule
-from h3probe.diagnose.words import cut, used_version
-from h3probe.text import seconds
+from h3probe.diagnose.words import WITNESSES, cut, used_version
+from h3probe.text import count, seconds
 from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def _how_quic_went(story: Story, race: Race) -> str:
     if race.quic.ready is not None and race.tcp.ready is not None:
         after = (race.quic.ready.time_ns - race.tcp.ready.time_ns) / NS
         order = "before" if after < 0 else "after"
-        later = ", and carried traffic later" if race.quic.server_short_bytes else ""
-        return f"QUIC was ready {seconds(abs(after))} {order} TCP{later}"
+        return f"QUIC was ready {seconds(abs(after))} {order} TCP{_later(story, race)}"
     words = {
         "unanswered": "QUIC was not answered",
         "refused": "QUIC was refused",
@@ -47,6 +46,18 @@ def _how_quic_went(story: Story, race: Race) -> str:
     waited = (race.quic.last.time_ns - race.quic.first.time_ns) / NS
     default = "QUIC had not been answered" if not race.quic.answered else f"QUIC was not ready after {seconds(waited)}"
     return words.get(outcome or "", default)
+
+
+def _later(story: Story, race: Race) -> str:
+    """What became of a QUIC connection that was ready, by the word of who knows it, else as far as packets go."""
+    witness = story.exchanges[0].known_from if story.exchanges else None
+    carried = sum(e.connection == race.quic.id and e.status is not None for e in story.exchanges)
+    if carried and witness is not None:
+        return f", and carried {count(carried, 'later request')}, {WITNESSES[witness]}"
+    if witness == "client-log" and not story.astray:  # The one that tells of all that the client did.
+        return f", and carried no request, {WITNESSES[witness]}"
+    sent, got = race.quic.client_bytes_ready, race.quic.server_bytes_ready
+    return f"; {sent:,} bytes of the client's and {got:,} of the server's followed on it, encrypted" if got else ""
 
 
 def _finding(story: Story, race: Race) -> Finding:

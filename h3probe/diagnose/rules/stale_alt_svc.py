@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.alternative import is_silent, origin_of_attempt, taken_over_elsewhere, tcp_works
+from h3probe.diagnose.fallback import AHEAD_NS, SETTLING_NS, wait_of
 from h3probe.diagnose.rule import NOTICEABLE_S, Finding, Rule, episodes, lasted
-from h3probe.diagnose.rules.fallback_delay import fallback_of
+from h3probe.diagnose.rules import repeated_timeout
 from h3probe.diagnose.rules.stuck_on_quic import runs
 from h3probe.diagnose.words import cut
 from h3probe.text import clean, count, seconds
@@ -38,8 +39,9 @@ def check(story: Story) -> Iterator[Finding]:
         return
     stale = [attempt for attempt in story.quic if _is_stale(story, attempt)]
     stuck = {attempt.id for run in runs(story) for attempt in run} if stale else set()
+    twice = {c.id for finding in repeated_timeout.check(story) for c in finding.about} if stale else set()
     for attempts in episodes(stale):
-        yield _finding(story, attempts, worked, {attempt.id for attempt in attempts} & stuck)
+        yield _finding(story, attempts, worked, {attempt.id for attempt in attempts} & stuck, twice)
 
 
 def _is_stale(story: Story, attempt: QuicConnection) -> bool:
@@ -48,12 +50,14 @@ def _is_stale(story: Story, attempt: QuicConnection) -> bool:
         return False
     if origin_of_attempt(story, attempt) is None:
         return False
-    end_ns = (attempt.last_client or attempt.last).time_ns
+    end_ns = (attempt.last_client or attempt.last).time_ns - AHEAD_NS
     tcp = [*story.tcp, *story.tcp_elsewhere]
-    return not any(t.responded_between(attempt.first.time_ns + NS // 5, end_ns) for t in tcp)
+    return not any(t.responded_between(attempt.first.time_ns + SETTLING_NS, end_ns) for t in tcp)
 
 
-def _finding(story: Story, attempts: list[QuicConnection], worked: TcpConnection, stuck: set[str]) -> Finding:
+def _finding(
+    story: Story, attempts: list[QuicConnection], worked: TcpConnection, stuck: set[str], twice: set[str]
+) -> Finding:
     first = attempts[0]
     waits: list[float] = []
     lost: list[float] = []
@@ -68,15 +72,19 @@ def _finding(story: Story, attempts: list[QuicConnection], worked: TcpConnection
             evidence += [reason, (attempt.first, begins)]
         elif reason is not None:
             evidence.append((attempt.first, f"{begins}, {reason[1]}"))
-        tcp, elsewhere = fallback_of(story, attempt), taken_over_elsewhere(story, attempt)
-        tcp = tcp or elsewhere
-        if tcp is not None and tcp.syn is not None:
-            waits.append((tcp.syn.time_ns - attempt.first.time_ns) / NS)
-            if tcp is elsewhere:
-                delayed.append(waits[-1])
-            evidence.append((tcp.syn, f"SYN to {tcp.server}, {seconds(waits[-1])} after the first Initial"))
+        wait, elsewhere = wait_of(story, attempt), taken_over_elsewhere(story, attempt)
+        if wait is not None:
+            waits.append(wait.seconds)
+            what = "the request on TCP" if wait.reused else "SYN"
+            evidence.append(
+                (wait.until, f"{what} to {wait.tcp.server}, {seconds(wait.seconds)} after the first Initial")
+            )
+        elif elsewhere is not None and elsewhere.syn is not None:
+            waits.append((elsewhere.syn.time_ns - attempt.first.time_ns) / NS)
+            delayed.append(waits[-1])
+            evidence.append((elsewhere.syn, f"SYN to {elsewhere.server}, {seconds(waits[-1])} after the first Initial"))
         elif any(e.status is None and e.connection == attempt.id for e in story.exchanges):
-            lost.append(lasted(attempt) if attempt.id not in stuck else 0.0)
+            lost.append(lasted(attempt) if attempt.id not in stuck | twice else 0.0)
             evidence.append((attempt.last_client or attempt.last, "the last packet of it; its request failed"))
     known = origin_of_attempt(story, first)
     how = f" ({known[1]})" if known is not None else ""

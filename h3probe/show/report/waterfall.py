@@ -128,11 +128,10 @@ def make_axis(times: Iterable[float], left: float, right: float) -> Axis:
     runs.append((begin, ordered[-1]))
     widths = _cut_widths([after - before for before, after in cuts])
     to_scale = sum(end - start for start, end in runs)
-    room = max(right - left - sum(widths) - POINT * len(runs), 0.0)
-    scale = room / to_scale if to_scale else 0.0
-    if not to_scale:  # nothing but moments: the cuts take what there is
-        factor = (right - left - POINT * len(runs)) / sum(widths) if widths else 1.0
-        widths = [width * factor for width in widths]
+    free = right - left - POINT * len(runs)
+    if widths and (not to_scale or sum(widths) > free):  # nothing but moments, or many cuts: these take what there is
+        widths = [width * free / sum(widths) for width in widths]
+    scale = max(free - sum(widths), 0.0) / to_scale if to_scale else 0.0
     stretches: list[Stretch] = []
     x = left
     for index, (start, end) in enumerate(runs):

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from h3probe.events import ToldAltSvc, ToldExchange
+from h3probe.events import ToldAltSvc, ToldAsked, ToldExchange
 from h3probe.track.clock import NS
 from h3probe.track.table import BoundedTable
 from h3probe.vantage.clientlog.lines import LONGEST_LINE
@@ -61,6 +61,9 @@ _FAILED: Final = re.compile(r"QUIC handshake failed: (.*)")
 _DEADLINE: Final = re.compile(r"started QUIC idle timeout .*Deadline\((\d{4}-\d\d-\d\dT[\d:]{8})")
 _HEADERS_OF: Final = re.compile(r"^  ([A-Z]+) (\S+) (\d{3})$")
 _STREAM: Final = re.compile(r"^H3 RESPONSE HEADERS \(stream=(\d{1,19})\)")
+_CREATES: Final = re.compile(rf"Creating connection for Exchange {_EXCHANGE}")
+# What a program prints of a request that its client did not even try: no line of the log says so.
+_UNSUPPORTED: Final = re.compile(r"java\.net\.http\.UnsupportedProtocolVersionException: .*")
 _WRAPPED: Final = re.compile(r"^(?:java\.util\.concurrent\.(?:Completion|Execution)Exception: )+")
 _THROWN: Final = re.compile(r"^(?:\tat |\t\.\.\. \d+ more|\t?(?:Caused by|Suppressed): |[\w.$/]+(?:Exception|Error)\b)")
 # What the idle timeout is by default, near enough for a zone.
@@ -69,7 +72,7 @@ _IDLE_NS: Final = 30 * NS
 
 @dataclass(slots=True)
 class _Request:
-    """A request under way."""
+    """A request under way; `tried` once it has more to do with a QUIC connection than to have asked for one."""
 
     number: int
     method: str
@@ -77,6 +80,7 @@ class _Request:
     began_ns: int
     quic: int | None = None
     over_quic: bool = False
+    tried: bool = False
     given_up: bool = False
     error: str | None = None
     latest_ns: int = 0
@@ -162,6 +166,9 @@ class JdkLog:
                 self.clock.face(line)
             self._message(message[1], message[2])
             return True
+        unsupported = _UNSUPPORTED.search(line)
+        if unsupported is not None:
+            self._unsupported(unsupported[0])
         return self._further(line)
 
     def take(self) -> list[Told]:
@@ -173,6 +180,11 @@ class JdkLog:
         """Take note that the log has ended: what failed and went on nowhere has failed."""
         self._live_ns = now_ns
         self._settle(None)
+        for request in list(self._requests):
+            self._requests.pop(request.number)
+            parts = origin_and_url(request.url)
+            if parts is not None and not request.tried:
+                self._told.append(ToldAsked(request.latest_ns, parts[0], self._within_ns))
 
     @property
     def _now_ns(self) -> int:
@@ -312,13 +324,17 @@ class JdkLog:
         if (found := _ASKS.match(text)) is not None:
             self._asked(found).given_up = False
         elif (found := _JOINS.match(text)) is not None:
-            self._asked(found).quic = self._creators.get(int(found[4]))
+            request = self._asked(found)
+            request.tried, request.quic = True, self._creators.get(int(found[4]))
+        elif (found := _CREATES.match(text)) is not None:
+            self._asked(found).tried = True
         elif (found := _GETS.match(text)) is not None:
-            self._asked(found).quic = int(found[4])
+            request = self._asked(found)
+            request.tried, request.quic = True, int(found[4])
             self._creators.put(int(found[3]), int(found[4]))
         elif (found := _STARTS.match(text)) is not None:
             request = self._asked(found, 3)
-            request.over_quic, request.quic = True, int(found[1])
+            request.tried, request.over_quic, request.quic = True, True, int(found[1])
             self._streams.put(int(found[2]), self._on_stream(int(found[2]), found[3], int(found[1])))
         elif (found := _WAITED.match(text)) is not None:
             if "Exception" in found[4]:
@@ -329,6 +345,12 @@ class JdkLog:
                 waiting.given_up, waiting.latest_ns = True, self._now_ns
         else:
             self._quic_line(text)
+
+    def _unsupported(self, error: str) -> None:
+        """A request was refused by its client: the one that had asked for a connection and got no further."""
+        likely = [r for r in self._requests if r.error is None and not (r.tried or r.given_up)]
+        if len(likely) == 1:
+            likely[0].error = error[:LONGEST_ERROR]
 
     def _on_stream(self, stream: int, url: str, quic: int) -> tuple[str, int | None] | None:
         """What the response on a stream is of; None where another connection's stream has the same number."""

@@ -89,6 +89,7 @@ class Connections:
                 seconds=max(now - watch.began_ns, 0) / 1e9,
                 closed_by=watch.closed_by or "proxy",
                 after_hello=watch.after_hello if watch.transport == "tcp" else None,
+                terminated=watch.terminated,
             )
         )
 

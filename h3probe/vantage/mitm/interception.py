@@ -138,6 +138,9 @@ class Interception:
     def tls_established_client(self, data: tls.TlsData) -> None:
         """A client has finished the handshake, which is not to say that it believes the certificate it was shown."""
         self._shown[data.conn.id] = _Shown(_hosts(data), time.monotonic())
+        watch = self._connections.of(data.conn)
+        if watch is not None and data.context.server.address is not None:  # without one it is TLS to the proxy itself
+            watch.terminated = True
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """A client sends a request: it does believe the certificate."""

@@ -59,6 +59,7 @@ class ConnectionWatch:
         tunnel: The tunnel that is open.
         hello: The ClientHello.
         sniffer: What reads it; None where none is to be expected yet.
+        terminated: Whether the client has finished TLS with the proxy in the server's place.
     """
 
     __slots__ = (
@@ -83,6 +84,7 @@ class ConnectionWatch:
         "received",
         "sent",
         "sniffer",
+        "terminated",
         "transport",
         "tunnel",
     )
@@ -107,6 +109,7 @@ class ConnectionWatch:
         self.tunnel: str | None = None
         self.hello: ClientHello | None = None
         self.sniffer: TlsHello | QuicHello | None = None
+        self.terminated = False
         self._connection = client
         self._sent_at_hello: int | None = None
         # Requests come first there, and TLS only in a tunnel.

@@ -96,20 +96,30 @@ def parse_frames(payload: bytes) -> list[Frame]:
         TruncatedError: A frame ends before its own lengths say.
         DecodeError: An ACK covers packet numbers below 0.
     """
-    frames: list[Frame] = []
+    return [frame for frame, _ in located_frames(payload)]
+
+
+def located_frames(payload: bytes) -> list[tuple[Frame, int]]:
+    """Decode the same, and tell where each frame ends; what an `Other` holds lies behind that.
+
+    Raises:
+        TruncatedError: As `parse_frames`.
+        DecodeError: As `parse_frames`.
+    """
+    frames: list[tuple[Frame, int]] = []
     position = 0
     while position < len(payload):
         padding = _PADDING.match(payload, position)
         if padding:
-            frames.append(Padding(padding.end() - position))
+            frames.append((Padding(padding.end() - position), padding.end()))
             position = padding.end()
             continue
         reader = Reader(payload, position)
         frame = _frame(reader)
-        frames.append(frame)
+        position = reader.position
+        frames.append((frame, position))
         if isinstance(frame, Other):
             break
-        position = reader.position
     return frames
 
 

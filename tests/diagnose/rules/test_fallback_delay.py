@@ -243,3 +243,17 @@ def test_another_socket_beside_tcp_in_use_is_no_fallback() -> None:
         tcp.exchanges(number / 5)
     network.tcp().connects(2.0)
     assert network.explain().found(RULE) == []
+
+
+def test_two_timeouts_are_counted_once() -> None:
+    """A request that waits out two timeouts, and goes on over TCP then, has its seconds at the rule for that."""
+    network = Network()
+    quic = network.quic(software=JDK)
+    for at in (0.0, 29.99):
+        gives_up(quic, at, 30.0, b"No response from peer for 30 seconds")
+        quic.again()
+    network.tcp(software=JDK).connects(60.01)
+    explained = network.explain()
+    assert explained.the("repeated-timeout").cost == pytest.approx(59.99)
+    finding = explained.the(RULE)
+    assert (finding.severity, finding.cost) == ("problem", None)

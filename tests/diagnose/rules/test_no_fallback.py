@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.diagnose.scenario import CLIENT, CLIENT6, CURL, JDK, SERVER6, STATION, Network
@@ -7,9 +9,16 @@ from tests.diagnose.scenario import CLIENT, CLIENT6, CURL, JDK, SERVER6, STATION
 RULE = "no-fallback"
 
 
+def busy() -> Network:
+    """A network with TCP in it, so that no filter can have left all of it out."""
+    network = Network()
+    network.tcp(server="198.51.100.9", port=25, sni="other.example").connects(0.0)
+    return network
+
+
 def test_a_client_that_never_tries_tcp_is_told() -> None:
     """A failed attempt, 5 s and more of the client's own packets, and no SYN."""
-    network = Network()
+    network = busy()
     network.dns(0.0, "example.org", "198.51.100.1")
     network.quic().initials(0.0, 1.0, 3.0, 7.0)
     finding = network.explain().the(RULE)
@@ -20,8 +29,7 @@ def test_a_client_that_never_tries_tcp_is_told() -> None:
 
 def test_the_cost_is_the_time_in_which_an_attempt_was_pending() -> None:
     """Two attempts side by side cost once what they cost, and what nobody waited for costs nothing."""
-    network = Network()
-    network.tcp(server="198.51.100.9", port=25, sni="other.example").connects(0.0)
+    network = busy()
     network.quic().initials(0.0, 1.0, 3.0)
     network.quic(server="198.51.100.2").initials(0.1, 1.1, 3.5)
     network.quic().initials(10.0, 11.0, 13.0, 17.0)
@@ -30,8 +38,7 @@ def test_the_cost_is_the_time_in_which_an_attempt_was_pending() -> None:
 
 def test_seconds_are_told_once() -> None:
     """Where another rule has them, or a filter may have left TCP out, this one has none."""
-    network = Network()
-    network.tcp(server="198.51.100.9", port=25, sni="other.example").connects(0.0)
+    network = busy()
     quic = network.quic(software=JDK)
     for at in (0.0, 29.99):
         quic.initials(*(at + after for after in (0.0, 1.0, 3.0, 7.0, 15.0)))
@@ -40,9 +47,16 @@ def test_seconds_are_told_once() -> None:
     said = network.explain()
     assert said.the(RULE).cost is None
     assert said.the("repeated-timeout").cost == pytest.approx(59.99)
+
+
+def test_a_capture_without_any_tcp_proves_nothing_of_it() -> None:
+    """A filter may have left out the very connection: a notice that says so, and no cost."""
     network = Network()
+    network.dns(0.0, "example.org", "198.51.100.1")
     network.quic().initials(0.0, 1.0, 3.0, 7.0)
-    assert network.explain().the(RULE).cost is None
+    finding = network.explain().the(RULE)
+    assert (finding.severity, finding.cost) == ("notice", None)
+    assert "where a filter left it out" in finding.summary
 
 
 def test_an_outage_has_its_cost_already() -> None:
@@ -60,6 +74,25 @@ def test_an_outage_has_its_cost_already() -> None:
     assert {finding.rule: finding.cost for finding in said.findings if finding.rule in (RULE, "stuck-on-quic")} == {
         RULE: None,
         "stuck-on-quic": pytest.approx(60.0),
+    }
+
+
+def test_a_stale_record_has_its_cost_already() -> None:
+    """A request that is known to have failed with an alternative is counted there."""
+    network = Network()
+    tcp = network.tcp(sni="localhost", software=JDK)
+    tcp.connects(0.0)
+    tcp.fin(1.0)
+    where: dict[str, Any] = {"origin": "https://localhost:443", "url": "https://localhost/"}
+    network.told(0.08, tcp, "HTTP/2", **where)
+    quic = network.quic(sni="localhost", software=JDK, psk=True)
+    quic.initials(2.0, 3.0, 5.0, 9.0, 17.0)
+    quic.close(32.0, 0xC, b"No response from peer for 30 seconds")
+    network.told(32.01, quic, None, began=1.99, scid=quic.client_scid, **where)
+    said = network.explain()
+    assert {finding.rule: finding.cost for finding in said.findings if finding.rule in (RULE, "stale-alt-svc")} == {
+        RULE: None,
+        "stale-alt-svc": pytest.approx(30.0),
     }
 
 
@@ -194,7 +227,7 @@ def test_dns_over_quic_has_fallbacks_of_its_own() -> None:
 @pytest.mark.parametrize("outcome", ["closed", "stalled"])
 def test_other_failures_count_as_well(outcome: str) -> None:
     """A handshake that was answered and failed leaves the client without a connection too."""
-    network = Network()
+    network = busy()
     quic = network.quic()
     quic.initial(0.0)
     quic.answers(0.02)
@@ -209,7 +242,7 @@ def test_other_failures_count_as_well(outcome: str) -> None:
 
 def test_a_close_that_the_client_sent_proves_more_than_silence() -> None:
     """In a capture of one direction, an attempt that its client gave up did fail."""
-    network = Network()
+    network = busy()
     for at in (0.0, 10.0):
         quic = network.quic()
         quic.initials(at, at + 1.0, at + 3.0)

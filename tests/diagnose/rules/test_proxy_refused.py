@@ -119,7 +119,7 @@ def test_no_answer_before_the_end_is_a_refusal() -> None:
     assert finding.severity == "problem"
     assert "got no answer" in finding.summary
     assert "the proxy closed the connection after 2.00 s" in finding.summary
-    assert finding.cost is None
+    assert finding.cost == pytest.approx(2.0, abs=0.01)
     assert "did not answer CONNECT" in explained.sentence
 
 
@@ -270,7 +270,7 @@ def test_an_answer_that_comes_late_is_a_problem(answered_at: float, *, fires: bo
 
 
 def test_many_late_answers_are_one_finding() -> None:
-    """A proxy that is slow is slow for all of them; the longest wait is the cost."""
+    """A proxy that is slow is slow for all of them; the cost is the time in which any was waited for."""
     network = Network()
     for wait in (1.5, 2.5, 2.0):
         tcp = asks(network)
@@ -280,6 +280,18 @@ def test_many_late_answers_are_one_finding() -> None:
     assert finding.summary.startswith("3 tunnels to example.org:443 were answered late by the proxy")
     assert finding.cost == pytest.approx(2.5, abs=0.01)
     assert len(finding.connections) == 3
+    again = to_proxy(network)
+    again.asks_proxy(10.0, "example.org:443")
+    again.proxy_answers(12.0, 200)
+    assert network.explain().the(RULE).cost == pytest.approx(4.5, abs=0.01)
+
+
+@pytest.mark.parametrize(("at", "cost"), [(0.5, None), (10.0, pytest.approx(10.0, abs=0.01))])
+def test_a_refusal_costs_what_it_took(at: float, cost: object) -> None:
+    """A proxy that tries for ten seconds before its 502 has cost them; one that refuses at once costs nothing."""
+    network = Network()
+    asks(network).proxy_answers(at, 502)
+    assert network.explain().the(RULE).cost == cost
 
 
 def test_a_client_that_has_left_was_refused_nothing() -> None:

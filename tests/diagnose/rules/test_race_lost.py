@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.diagnose.scenario import CLIENT, CURL, JDK, Network
+from tests.diagnose.scenario import CLIENT, CURL, JDK, Network, Quic, Tcp
 
 RULE = "race-lost"
 
@@ -142,3 +142,51 @@ def test_another_hosts_tcp_is_no_race() -> None:
     network.quic(client=CLIENT).initials(0.0, 1.0)
     network.tcp(client="192.0.2.77").connects(0.05)
     assert network.explain().races == []
+
+
+def both_ready(network: Network) -> tuple[Quic, Tcp]:
+    """A race that the client's log, say, has TCP carry, with QUIC ready too."""
+    quic, tcp = network.quic(software=JDK), network.tcp(software=JDK)
+    quic.connects(0.0)
+    tcp.connects(0.01)
+    return quic, tcp
+
+
+def test_what_quic_carried_later_is_the_logs_word() -> None:
+    """A log that tells of later requests over HTTP/3 has them counted."""
+    network = Network()
+    quic, tcp = both_ready(network)
+    network.told(0.1, tcp, "HTTP/2")
+    for at in (0.2, 0.3):
+        quic.request(at)
+        quic.response(at + 0.02)
+        network.told(at + 0.03, quic, "HTTP/3", scid=quic.client_scid)
+    summary = network.explain().the(RULE).summary
+    assert summary.endswith("TCP, and carried 2 later requests, by the client's own log.")
+
+
+def test_quic_that_carried_none_is_not_said_to_have() -> None:
+    """Settings and acknowledgements are 1-RTT traffic too: the log tells that no request was among it."""
+    network = Network()
+    _, tcp = both_ready(network)
+    network.told(0.1, tcp, "HTTP/2")
+    assert network.explain().the(RULE).summary.endswith("TCP, and carried no request, by the client's own log.")
+
+
+def test_an_answer_that_leads_to_no_connection_may_have_been_on_it() -> None:
+    """What the log tells of and nobody can place leaves open what QUIC carried."""
+    network = Network()
+    _, tcp = both_ready(network)
+    network.told(0.1, tcp, "HTTP/2")
+    network.told(0.2, None, "HTTP/3", local_port=9)
+    assert "carried no request" not in network.explain().the(RULE).summary
+
+
+def test_what_no_log_tells_is_bytes() -> None:
+    """Decrypted TCP says nothing of QUIC, of which everyone sees bytes, and no requests."""
+    network = Network()
+    _, tcp = both_ready(network)
+    network.told(0.1, tcp, "HTTP/2", known_from="decrypted")
+    summary = network.explain().the(RULE).summary
+    assert "request" not in summary
+    assert summary.endswith("of the server's followed on it, encrypted.")

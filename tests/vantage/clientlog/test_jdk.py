@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from h3probe.events import ToldExchange
+from h3probe.events import ToldAsked, ToldExchange
 from h3probe.vantage.clientlog.jdk import LIMIT, SETTLED_NS, JdkLog
 from tests.vantage.clientlog.reading import RECORDINGS, recording, utc, written
 
@@ -229,8 +229,48 @@ def test_any_lines_are_read(text: str) -> None:
     reader.finish()
     for each in reader.take():
         assert each.origin.startswith(("http://", "https://"))
-        assert each.local_port is None or 0 < each.local_port < 65536
+        assert isinstance(each, ToldAsked) or each.local_port is None or 0 < each.local_port < 65536
 
 
 def _lines(name: str) -> list[str]:
     return (RECORDINGS / name).read_text().splitlines()
+
+
+ASKS = f"HTTP3: getConnectionFor exchange {URL} GET #1"
+UNSUPPORTED = "java.net.http.UnsupportedProtocolVersionException: can't use HTTP/3 with proxied or unsecured connection"
+
+
+def test_a_request_that_its_client_refused() -> None:
+    """No line of the log says so: the exception that the program prints is taken for the one request it can be."""
+    reader = log(ASKS)
+    assert not reader.line(f'Exception in thread "main" {UNSUPPORTED}', 1)
+    reader.finish(2)
+    (only,) = told(reader)
+    assert (only.origin, only.status, only.version, only.error) == ("https://localhost:4433", None, None, UNSUPPORTED)
+
+
+def test_an_exception_that_may_be_any_requests_is_nobodys() -> None:
+    """With two requests under way it is not known which one was refused."""
+    reader = log(ASKS, f"HTTP3: getConnectionFor exchange {STALE} GET #2")
+    reader.line(UNSUPPORTED, 1)
+    reader.finish(2)
+    assert {type(each) for each in reader.take()} == {ToldAsked}
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        f"HTTP3: Creating connection for Exchange {URL} GET #1",
+        f"HTTP3: Http3Connection.createAsync: Got HttpQuicConnection for {URL} GET #1 is: quic:1",
+        f"RESPONSE: (GET {URL}) 200 HTTP_2 Local port:  40752",
+    ],
+)
+def test_a_request_that_got_further_was_tried(further: str) -> None:
+    """Only one of which nothing more is told was perhaps not even tried, and only at the log's end."""
+    reader = log(ASKS)
+    assert reader.take() == []
+    reader.finish(0)
+    assert [type(each) for each in reader.take()] == [ToldAsked]
+    reader = log(ASKS, further)
+    reader.finish(0)
+    assert not any(isinstance(each, ToldAsked) for each in reader.take())

@@ -30,6 +30,16 @@ def test_only_some_hosts(
     events = watched.until_ended(2)
     assert not only(Exchange, events)
     assert not only(CaRejected, events)
+    assert not any(event.terminated for event in only(ConnectionEnded, events))
+
+
+def test_what_was_terminated_is_said(
+    start: Callable[[ProxySpec], Watched], background: Background, server: Server, authority: Authority
+) -> None:
+    """Of a connection whose TLS ended at the proxy every exchange is reported: its end says that it was one."""
+    watched = start(ProxySpec(listen=Listen(0), intercept=(), upstream_ca=authority.ca_file))
+    assert get(background, server.url, watched.proxy.ca_file, proxy=watched.proxy)[0].status == 200
+    assert one(ConnectionEnded, watched.until_ended()).terminated
 
 
 @pytest.mark.parametrize("client", ["openssl", "asyncio"])

@@ -1,0 +1,166 @@
+"""Heads of HTTP/1 messages, rewritten without changing their length (RFC 9112)."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from h3probe.redact.mapping import Mapping
+
+_REQUEST_LINE: Final = re.compile(
+    rb"(?P<method>[A-Z]+)(?P<space>[ \t]+)(?P<target>\S+)(?P<rest>[ \t]+HTTP/1\.\d[ \t]*)"
+)
+_STATUS_LINE: Final = re.compile(rb"(?P<status>HTTP/1\.\d[ \t]+(?P<code>\d{3})[ \t]*)(?P<reason>.*)", re.DOTALL)
+_FIELD: Final = re.compile(
+    rb"(?P<name>[!#$%&'*+\-.^_`|~0-9A-Za-z]+)(?P<colon>[ \t]*:[ \t]*)(?P<value>.*?)(?P<rest>[ \t]*)", re.DOTALL
+)
+_METHODS: Final = frozenset((b"GET", b"CONNECT", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE"))
+_URL: Final = re.compile(
+    rb"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^/?#@]*@)?(?P<authority>[^/?#]*)(?P<path>.*)", re.DOTALL
+)
+_MASQUE: Final = re.compile(
+    rb"(?P<before>/\.well-known/masque/udp/)(?P<host>[^/?#]+)(?P<port>/\d{1,5})(?P<after>/?)(?P<rest>.*)", re.DOTALL
+)
+_PATH_WORD: Final = re.compile(rb"[^/?&=#;,]+")
+_WORD: Final = re.compile(rb"[^\s,;=\"()]+")
+_AUTHORITY_WORD: Final = re.compile(rb'(?P<before>")(?P<authority>[^"]*)(?P<after>")')
+
+# Fields whose values say what an implementation does, and not for whom.
+_PLAIN: Final = frozenset(
+    {b"connection", b"proxy-connection", b"upgrade", b"transfer-encoding", b"content-length", b"content-type",
+     b"content-encoding", b"accept", b"accept-encoding", b"accept-language", b"accept-ranges", b"te", b"trailer",
+     b"cache-control", b"pragma", b"date", b"expires", b"age", b"vary", b"keep-alive", b"expect",
+     b"max-forwards", b"http2-settings", b"upgrade-insecure-requests", b"capsule-protocol", b"last-modified",
+      b"retry-after", b"strict-transport-security"}
+)  # fmt: skip
+_HOSTS: Final = frozenset({b"host", b"alt-used", b":authority"})
+_URLS: Final = frozenset({b"referer", b"location", b"content-location", b"origin"})
+# Fields that are named as they are; their values become letters.
+_NAMED: Final = frozenset(
+    {b"cookie", b"set-cookie", b"etag", b"if-none-match", b"via", b"forwarded", b"if-modified-since",
+     b"x-forwarded-for", b"x-api-key", b"authentication-info", b"proxy-authentication-info", b"x-cache", b"link",
+     b"content-disposition", b"warning", b"content-security-policy", b"access-control-allow-origin", b"nel",
+     b"report-to", b"proxy-status"}
+)  # fmt: skip
+_SCHEMES: Final = re.compile(rb"(?i)(basic|digest|negotiate|ntlm|bearer|kerberos)\b")
+_AGENT: Final = re.compile(
+    rb"(?:Java-http-client|curl|Java|Mozilla|okhttp|Go-http-client|python-requests|Apache-HttpClient|mitmproxy)"
+    rb"/[0-9][0-9A-Za-z.]{0,20}"
+)
+_SOFTWARE: Final = re.compile(rb"[A-Za-z-]{1,32}(?:/[0-9][0-9A-Za-z.]{0,20})?(?![^\s])")
+# Fields of which the beginning stays, where it is a well-known word.
+_BEGINNINGS: Final = {
+    b"user-agent": _AGENT,
+    b"server": _SOFTWARE,
+    b"proxy-agent": _SOFTWARE,
+    **dict.fromkeys((b"www-authenticate", b"proxy-authenticate", b"authorization", b"proxy-authorization"), _SCHEMES),
+}
+_REASONS: Final = frozenset(
+    {s.phrase.lower().encode() for s in HTTPStatus} | {b"connection established", b"connected", b"unable to connect"}
+)  # fmt: skip
+
+
+def head(data: bytes, mapping: Mapping) -> bytes:
+    """Rewrite a head, from its first line to the empty one, whatever of it is there."""
+    made = []
+    for number, line in enumerate(data.splitlines(keepends=True)):
+        bare = line.rstrip(b"\r\n")
+        end = line[len(bare) :]
+        made.append((_first(bare, mapping) if number == 0 and bare else _field(bare, mapping)) + end)
+    whole = b"".join(made)
+    return whole if len(whole) == len(data) else _letters(data, mapping)
+
+
+def authority(text: bytes, mapping: Mapping) -> bytes:
+    """Rewrite `host:port`, the port optional."""
+    host, colon, port = text.rpartition(b":")
+    if colon and port.isdigit() and (b":" not in host or host.endswith(b"]")):
+        return mapping.host(host) + colon + port
+    return mapping.host(text)
+
+
+def url(text: bytes, mapping: Mapping) -> bytes:
+    """Rewrite a URL, or a path."""
+    found = _URL.fullmatch(text)
+    if found is None:
+        return path(text, mapping)
+    user = found["user"] or b""
+    return b"".join(
+        (
+            found["scheme"],
+            mapping.word(user[:-1]) + b"@" if user else b"",
+            authority(found["authority"], mapping),
+            path(found["path"], mapping),
+        )
+    )
+
+
+def path(text: bytes, mapping: Mapping) -> bytes:
+    """Rewrite a path and its query, part by part."""
+    masque = _MASQUE.fullmatch(text)
+    if masque is not None:
+        host = masque["host"]
+        plain = host.replace(b"%3A", b":").replace(b"%3a", b":")
+        replaced = mapping.host(plain)
+        if plain != host:
+            replaced = replaced.replace(b":", b"%3A")
+        if len(replaced) == len(host):
+            return masque["before"] + replaced + masque["port"] + masque["after"] + path(masque["rest"], mapping)
+    return _PATH_WORD.sub(lambda part: mapping.word(part.group()), text)
+
+
+def alt_svc(value: bytes, mapping: Mapping) -> bytes:
+    """Rewrite the authorities in an Alt-Svc value (RFC 7838, section 3)."""
+
+    def replaced(match: re.Match[bytes]) -> bytes:
+        text = match["authority"]
+        return b'"' + (text if text.startswith(b":") or text.isdigit() else authority(text, mapping)) + b'"'
+
+    return _AUTHORITY_WORD.sub(replaced, value)
+
+
+def _first(line: bytes, mapping: Mapping) -> bytes:
+    request = _REQUEST_LINE.fullmatch(line)
+    if request is not None:
+        target = request["target"]
+        if request["method"] == b"CONNECT":
+            target = authority(target, mapping)
+        elif target != b"*":
+            target = url(target, mapping)
+        method = request["method"] if request["method"] in _METHODS else mapping.word(request["method"]).upper()
+        return method + request["space"] + target + request["rest"]
+    status = _STATUS_LINE.fullmatch(line)
+    if status is not None:
+        reason = status["reason"]
+        return status["status"] + (reason if reason.lower() in _REASONS else _letters(reason, mapping))
+    return _letters(line, mapping)
+
+
+def _field(line: bytes, mapping: Mapping) -> bytes:
+    found = _FIELD.fullmatch(line)
+    if found is None:
+        return _letters(line, mapping)  # a folded line, or none at all
+    name, value = found["name"], found["value"]
+    low = name.lower()
+    if low in _HOSTS:
+        value = authority(value, mapping)
+    elif low == b"alt-svc":
+        value = alt_svc(value, mapping)
+    elif low in _URLS:
+        value = url(value, mapping)
+    elif low in _BEGINNINGS:
+        known = _BEGINNINGS[low].match(value)
+        kept = known.end() if known else 0
+        value = value[:kept] + _letters(value[kept:], mapping)
+    elif low not in _PLAIN:
+        value = _letters(value, mapping)
+        if low not in _NAMED:
+            name = b"-".join(mapping.word(part) if part else part for part in name.split(b"-"))
+    return name + found["colon"] + value + found["rest"]
+
+
+def _letters(text: bytes, mapping: Mapping) -> bytes:
+    """Letters for every word; what parts them stays."""
+    return _WORD.sub(lambda word: mapping.word(word.group()), text)

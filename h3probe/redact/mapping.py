@@ -1,0 +1,229 @@
+"""What stands for what: the same replacement for the same thing, whatever packet it is found in."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+from h3probe.errors import UserError
+from h3probe.redact import addresses, names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FORMAT: Final = 1
+KEY_SIZE: Final = 32
+LIMIT: Final = 200_000
+"""Entries of one table. Beyond it a replacement is still the same each time, but two things may get the same one."""
+_POOL: Final = 1 << 18
+_TRIES: Final = 200
+
+
+class Mapping:
+    """Replaces; what a replacement is depends on the key, on what is replaced, and on nothing else where it is unique.
+
+    Args:
+        key: 32 random bytes; new ones where None is given.
+        kept: Host names, or addresses, that are not replaced.
+
+    Attributes:
+        key: The same.
+        tables: By kind (`addresses`, `networks`, `macs`, `labels`, `hosts`, `connection_ids`, `interfaces`, `words`):
+            each original with its replacement.
+    """
+
+    def __init__(self, key: bytes | None = None, *, kept: tuple[str, ...] = ()) -> None:
+        self.key = key or secrets.token_bytes(KEY_SIZE)
+        self.tables: dict[str, dict[bytes, bytes]] = {
+            kind: {} for kind in ("addresses", "networks", "macs", "labels", "hosts", "connection_ids", "words")
+        }
+        self._used: dict[str, set[bytes]] = {kind: set() for kind in self.tables}
+        self._kept_addresses: set[bytes] = set()
+        self._kept_hosts = {name.lower().strip(".") for name in kept}
+        self._suffixes = set(names.RESERVED)
+        for name in kept:
+            packed = names.literal(name.encode())
+            if packed is not None:
+                self._kept_addresses.add(packed)
+            else:
+                self._suffixes.update(names.suffixes(name.lower().strip(".")))
+        self._pool = hashlib.shake_128(self.key + b"pool").digest(_POOL)
+
+    def address(self, address: bytes) -> bytes:
+        """Replace an address of 4 or 16 bytes; its network (/24, /64) is replaced alike wherever it is met."""
+        known = self.tables["addresses"].get(address)
+        return known if known is not None else self._new_address(address)
+
+    def mac(self, address: bytes) -> bytes:
+        """Replace a link-layer address."""
+        if addresses.is_kept_mac(address):
+            return address
+        return self._assigned("macs", address, lambda draw: addresses.mac_candidates(address, draw))
+
+    def connection_id(self, connection_id: bytes) -> bytes:
+        """Replace a QUIC connection ID."""
+        if not connection_id:
+            return b""
+        return self._assigned("connection_ids", connection_id, lambda draw: _bytes(len(connection_id), draw))
+
+    def label(self, label: bytes) -> bytes:
+        """Replace a label of a name, or another word, whatever it is part of."""
+        label = label.lower()
+        return self._assigned("labels", label, lambda draw: names.letter_candidates(len(label), draw))
+
+    def word(self, word: bytes) -> bytes:
+        """Replace a word that is no name: a part of a path, a user."""
+        return self._assigned("words", word, lambda draw: names.letter_candidates(len(word), draw))
+
+    def keeps(self, suffix: str) -> bool:
+        """Whether the first label of what is the rest of a name, in lower case, stays as it is."""
+        return suffix in self._suffixes or names.is_attrleaf(suffix.partition(".")[0])
+
+    def host(self, host: bytes) -> bytes:
+        """Replace a host as text: a name, or an address, in brackets or without."""
+        packed = names.literal(host)
+        if packed is not None:
+            return self._literal(host, packed)
+        known = self.tables["hosts"].get(host)
+        if known is not None:
+            return known
+        name, colon, port = host.lower().partition(b":")  # some clients put a port into the SNI
+        if not port.isdigit():
+            name, colon, port = host.lower(), b"", b""
+        labels = name.split(b".")
+        made = []
+        for index, label in enumerate(labels):
+            suffix = b".".join(labels[index:]).rstrip(b".").decode("latin-1")
+            made.append(label if not label or self.keeps(suffix) else self.label(label))
+        replaced = b".".join(made) + colon + port
+        if len(self.tables["hosts"]) < LIMIT:
+            self.tables["hosts"][host] = replaced
+        return replaced
+
+    def sentence(self, text: bytes) -> bytes:
+        """Replace in a sentence what is neither an ordinary word nor a number, and every name that is known."""
+        made = bytearray(text)
+        for start, end, plain in names.words(text):
+            word = text[start:end]
+            if word.lower() in self.tables["hosts"]:
+                made[start:end] = self.host(word)
+            elif not plain:
+                made[start:end] = self.word(word)
+        return bytes(made)
+
+    def keep_if_named(self, name: str, address: bytes) -> None:
+        """Take note of an address that DNS gives for a name; it stays, if the name does."""
+        if name in self._kept_hosts and address not in self.tables["addresses"]:
+            self._kept_addresses.add(address)
+            self._used["addresses"].add(address)
+
+    def credential(self, value: bytes) -> bytes:
+        """Replace something secret (a token, a ticket) by as many bytes that depend on it."""
+        return hashlib.shake_128(self.key + b"secret" + value).digest(len(value))
+
+    def noise(self, seed: bytes, length: int, offset: int = 0) -> bytes:
+        """Bytes for what cannot be read, the same for the same seed and offset; no secret is made of them."""
+        digest = hashlib.blake2b(seed, digest_size=4, key=self.key).digest()
+        start = (int.from_bytes(digest) + offset) % _POOL
+        end = start + length
+        if end <= _POOL:
+            return self._pool[start:end]
+        return (self._pool[start:] + self._pool * (length // _POOL + 1))[:length]
+
+    def to_json(self) -> str:
+        """The mapping as text, to be kept in private."""
+        tables = {kind: {_spelled(kind, a): _spelled(kind, b) for a, b in t.items()} for kind, t in self.tables.items()}
+        return json.dumps({"h3probe-redact": FORMAT, "key": self.key.hex(), **tables}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, *, kept: tuple[str, ...] = ()) -> Mapping:
+        """Go on with the mapping of an earlier run.
+
+        Raises:
+            UserError: This is no such mapping.
+        """
+        try:
+            held: dict[str, Any] = json.loads(text)
+            if held["h3probe-redact"] != FORMAT:
+                raise UserError("the mapping is of another version of h3probe")
+            mapping = cls(bytes.fromhex(held["key"]), kept=kept)
+            for kind, table in mapping.tables.items():
+                for original, replacement in held.get(kind, {}).items():
+                    a, b = _packed(kind, original), _packed(kind, replacement)
+                    table[a] = b
+                    mapping._used[kind].add(b)
+        except (ValueError, KeyError, TypeError, AttributeError, UnicodeEncodeError) as error:
+            raise UserError(f"this is no mapping of `h3probe redact --map`: {error}") from None
+        return mapping
+
+    def _new_address(self, address: bytes) -> bytes:
+        if addresses.is_kept(address) or address in self._kept_addresses:
+            return address
+        for prefix in addresses.EMBEDDING:
+            if len(address) == 16 and address.startswith(prefix):
+                return prefix + self.address(address[12:])
+        length = addresses.prefix_length(address)
+        network = address[:length] + bytes(len(address) - length)
+        prefix = self._assigned("networks", network, lambda draw: addresses.candidates(network, None, draw))[:length]
+        return self._assigned("addresses", address, lambda draw: addresses.candidates(address, prefix, draw))
+
+    def _literal(self, host: bytes, packed: bytes) -> bytes:
+        replaced = self.address(packed)
+        if replaced == packed:
+            return host
+        text = str(ipaddress.ip_address(replaced)).encode()
+        if len(packed) == 16:
+            before, after = (b"[", b"]") if host.startswith(b"[") else (b"", b"")
+            text = before + text + after
+        # Another spelling than the usual one (RFC 5952): only its length can be kept.
+        return text if len(text) == len(host) else self.word(host)
+
+    def _assigned(self, kind: str, original: bytes, made: Callable[[Iterator[int]], Iterator[bytes]]) -> bytes:
+        """What stands for something: the first candidate that nothing else has."""
+        table, used = self.tables[kind], self._used[kind]
+        known = table.get(original)
+        if known is not None:
+            return known
+        candidate = original
+        for tried, found in enumerate(made(self._draw(kind, original))):
+            if tried >= _TRIES:  # all are taken: rather the thing itself than what stands for another one
+                candidate = found if original in used else original
+                break
+            candidate = found
+            if candidate not in used and candidate != original:
+                break
+        if len(table) < LIMIT:
+            table[original] = candidate
+            used.add(candidate)
+        return candidate
+
+    def _draw(self, kind: str, original: bytes) -> Iterator[int]:
+        """Numbers of 16 bits, without end, from the key and what is replaced."""
+        block = 0
+        while True:
+            data = hashlib.blake2b(block.to_bytes(4) + kind.encode() + b"\0" + original, key=self.key).digest()
+            for at in range(0, len(data), 2):
+                yield int.from_bytes(data[at : at + 2])
+            block += 1
+
+
+def _bytes(length: int, draw: Iterator[int]) -> Iterator[bytes]:
+    while True:
+        yield b"".join(next(draw).to_bytes(2) for _ in range(-(-length // 2)))[:length]
+
+
+def _spelled(kind: str, value: bytes) -> str:
+    if kind in ("addresses", "networks"):
+        return str(ipaddress.ip_address(value))
+    return value.hex(":") if kind == "macs" else value.hex() if kind == "connection_ids" else value.decode("latin-1")
+
+
+def _packed(kind: str, text: str) -> bytes:
+    if kind in ("addresses", "networks"):
+        return ipaddress.ip_address(text).packed
+    if kind == "macs":
+        return bytes.fromhex(text.replace(":", ""))
+    return bytes.fromhex(text) if kind == "connection_ids" else text.encode("latin-1")

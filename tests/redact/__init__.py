@@ -1,0 +1,1 @@
+"""Tests of `h3probe.redact`."""
