@@ -30,8 +30,9 @@ def rewrite(payload: bytes, mapping: Mapping) -> bytes:
     try:
         message.all()
     except DecodeError:
-        end = max(message.reader.position, 12)
-        message.made[end:] = bytes(max(len(payload) - end, 0))
+        # A header alone tells nothing of DNS: any other protocol on its ports has twelve bytes as well.
+        end = message.reader.position if message.reader.position > 12 else 0
+        message.made[end:] = bytes(len(payload) - end)
     message.finish()
     return bytes(message.made)
 
@@ -64,7 +65,7 @@ class _Message:
 
     def finish(self) -> None:
         """Write the names."""
-        for at, label in self._labels:
+        for at, label in reversed(self._labels):  # where two share labels, the first one's count
             self.made[at : at + len(label)] = label
 
     def _record(self) -> None:
@@ -84,6 +85,8 @@ class _Message:
             self._name()
             if kind == _SOA:
                 self._name()
+                reader.take(20)
+            self._behind(end, keep=kind == _NSEC)
         elif kind in (dns.HTTPS, dns.SVCB):
             self._service(owner, end)
         elif kind == _OPT:
@@ -97,6 +100,11 @@ class _Message:
         if reader.position > end:
             raise DecodeError("a name reaches past its record")
         reader.take(end - reader.position)
+
+    def _behind(self, end: int, *, keep: bool) -> None:
+        """What stands between a record's last field and its end: nothing, or the types that NSEC lists."""
+        if not keep and self.reader.position < end:
+            self.made[self.reader.position : end] = bytes(end - self.reader.position)
 
     def _address(self, owner: str, start: int, end: int) -> None:
         self.made[start:end] = self._replaced(self.reader.take(end - start), owner)
@@ -139,13 +147,9 @@ class _Message:
             labels.append(label.lower())
             spots.append(offset + 1)
             offset += 1 + length
-        suffix = ""
-        for label, at in zip(reversed(labels), reversed(spots), strict=True):
-            text = label.decode("latin-1")
-            suffix = f"{text}.{suffix}" if suffix else text
-            self._labels.append((at, label if self._mapping.keeps(suffix) else self._mapping.label(label)))
+        self._labels += zip(spots, self._mapping.labels(labels), strict=True)
         self.reader.take((offset + 1 if after is None else after) - self.reader.position)
-        return suffix
+        return b".".join(labels).decode("latin-1")
 
     def _service(self, owner: str, end: int) -> None:
         """RFC 9460, section 2.2: priority, target, parameters."""

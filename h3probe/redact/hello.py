@@ -21,13 +21,14 @@ _CERTIFICATE_VERIFY, _CLIENT_KEY_EXCHANGE, _CERTIFICATE_STATUS = 15, 16, 22
 _CERTIFICATE_AUTHORITIES: Final = 47
 # Extensions that say what an endpoint can do and not who it is; their contents stay. The rest keep type and length.
 _HARMLESS: Final = frozenset(
-    {1, tls_names.SUPPORTED_GROUPS, 11, tls_names.SIGNATURE_ALGORITHMS, 15, tls_names.ALPN, 17, 18, 21, 22, 23, 24, 27,
+    {1, tls_names.SUPPORTED_GROUPS, 11, tls_names.SIGNATURE_ALGORITHMS, 15, tls_names.ALPN, 22, 23, 24, 27,
      28, 34, tls_names.EARLY_DATA, tls_names.SUPPORTED_VERSIONS, 45, 49, 50, tls_names.KEY_SHARE, 13172, 17513, 17613}
 )  # fmt: skip
 # First bytes of the cipher suites that there are (IANA's registry), GREASE (RFC 8701), and private ones.
 _SUITES: Final = frozenset(
     (0x00, 0x13, 0x16, 0x56, *range(0xC0, 0xC2), *range(0xCC, 0xCF), 0xD0, 0xFE, 0xFF)
 ) | frozenset(range(0x0A, 0x100, 0x10))
+_STATUS_V2: Final = bytes.fromhex("000702000400000000")  # status_request_v2 that names nobody (RFC 6961, 2.2)
 _COMPRESSION: Final = frozenset({0, 1, 64})  # none, and what there was before TLS 1.3 (RFC 3749, 3943)
 # Transport parameters that are connection IDs, and those that are no numbers and no secrets either.
 _CONNECTION_IDS: Final = frozenset({0x00, 0x0F, 0x10})
@@ -127,6 +128,10 @@ class Hellos:
                 return self._server_names(contents)
             case 5 | 0xFF01:  # status_request without responders; renegotiation_info on a first handshake
                 return contents if not any(contents[1:]) else secret(contents)
+            case 17:
+                return contents if contents == _STATUS_V2 else secret(contents)
+            case 21:  # padding
+                return bytes(len(contents))
             case tls_names.PRE_SHARED_KEY:
                 return self._pre_shared_keys(contents)
             case 44:  # cookie

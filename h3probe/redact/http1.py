@@ -25,7 +25,15 @@ _MASQUE: Final = re.compile(
 )
 _PATH_WORD: Final = re.compile(rb"[^/?&=#;,]+")
 _WORD: Final = re.compile(rb"[^\s,;=\"()]+")
-_AUTHORITY_WORD: Final = re.compile(rb'(?P<before>")(?P<authority>[^"]*)(?P<after>")')
+_ALT_SVC_PART: Final = re.compile(rb'"(?P<authority>[^"]*)"|[^\s,;="]+')
+# What Alt-Svc holds beside authorities: protocols, parameters and numbers.
+_ALT_SVC_WORD: Final = re.compile(
+    rb"(?i)h2c?|h3(?:(?:-|%2d)\w{1,4})?|quic|http(?:%2f|/)1(?:\.|%2e)1|clear|ma|persist|v|\d{1,10}|:\d{1,5}"
+)
+_NO_AUTHORITY: Final = re.compile(rb":?\d{1,5}|\d{1,3}(?:,\d{1,3})*")  # a port; versions of gQUIC
+# Of the fields below, a word as protocols define them, or a number; neither a name with a dot in it nor an address.
+_PLAIN_WORD: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+/:?_-]{1,64}|(?:q|v|\w{1,16}/)?\d{1,4}\.\d{1,4}")
+_SCHEME: Final = re.compile(rb"(?i)(?:http|ws|ftp)s?://")
 
 # Fields whose values say what an implementation does, and not for whom.
 _PLAIN: Final = frozenset(
@@ -47,9 +55,14 @@ _NAMED: Final = frozenset(
 _SCHEMES: Final = re.compile(rb"(?i)(basic|digest|negotiate|ntlm|bearer|kerberos)\b")
 _AGENT: Final = re.compile(
     rb"(?:Java-http-client|curl|Java|Mozilla|okhttp|Go-http-client|python-requests|Apache-HttpClient|mitmproxy)"
-    rb"/[0-9][0-9A-Za-z.]{0,20}"
+    rb"/[0-9]{1,4}(?:\.[0-9]{1,6}){0,4}(?![^\s])"
 )
-_SOFTWARE: Final = re.compile(rb"[A-Za-z-]{1,32}(?:/[0-9][0-9A-Za-z.]{0,20})?(?![^\s])")
+_SOFTWARE: Final = re.compile(
+    rb"(?i)(?:nginx|openresty|apache|squid|tinyproxy|mitmproxy|privoxy|cloudflare|cloudfront|akamaighost|akamainetstorage|"
+    rb"microsoft-iis|gws|sffe|esf|envoy|istio-envoy|caddy|litespeed|h2o|varnish|haproxy|traefik|kestrel|jetty|hypercorn|"
+    rb"uvicorn|gunicorn|werkzeug|basehttp|simplehttp|python|aioquic|amazons3|zscaler|mcafee|bluecoat-proxy|h3probe)"
+    rb"(?:/[0-9]{1,4}(?:\.[0-9]{1,6}){0,4})?(?![^\s])"
+)
 # Fields of which the beginning stays, where it is a well-known word.
 _BEGINNINGS: Final = {
     b"user-agent": _AGENT,
@@ -76,7 +89,7 @@ def head(data: bytes, mapping: Mapping) -> bytes:
 def authority(text: bytes, mapping: Mapping) -> bytes:
     """Rewrite `host:port`, the port optional."""
     host, colon, port = text.rpartition(b":")
-    if colon and port.isdigit() and (b":" not in host or host.endswith(b"]")):
+    if colon and port.isdigit() and len(port) <= 5 and (b":" not in host or host.endswith(b"]")):
         return mapping.host(host) + colon + port
     return mapping.host(text)
 
@@ -89,7 +102,7 @@ def url(text: bytes, mapping: Mapping) -> bytes:
     user = found["user"] or b""
     return b"".join(
         (
-            found["scheme"],
+            found["scheme"] if _SCHEME.fullmatch(found["scheme"]) else mapping.word(found["scheme"][:-3]) + b"://",
             mapping.word(user[:-1]) + b"@" if user else b"",
             authority(found["authority"], mapping),
             path(found["path"], mapping),
@@ -112,13 +125,16 @@ def path(text: bytes, mapping: Mapping) -> bytes:
 
 
 def alt_svc(value: bytes, mapping: Mapping) -> bytes:
-    """Rewrite the authorities in an Alt-Svc value (RFC 7838, section 3)."""
+    """Rewrite the authorities in an Alt-Svc value (RFC 7838, section 3), quoted as they should be or not."""
 
     def replaced(match: re.Match[bytes]) -> bytes:
         text = match["authority"]
-        return b'"' + (text if text.startswith(b":") or text.isdigit() else authority(text, mapping)) + b'"'
+        if text is None:
+            word = match.group()
+            return word if _ALT_SVC_WORD.fullmatch(word) else authority(word, mapping)
+        return b'"' + (text if not text or _NO_AUTHORITY.fullmatch(text) else authority(text, mapping)) + b'"'
 
-    return _AUTHORITY_WORD.sub(replaced, value)
+    return _ALT_SVC_PART.sub(replaced, value)
 
 
 def _first(line: bytes, mapping: Mapping) -> bytes:
@@ -154,7 +170,9 @@ def _field(line: bytes, mapping: Mapping) -> bytes:
         known = _BEGINNINGS[low].match(value)
         kept = known.end() if known else 0
         value = value[:kept] + _letters(value[kept:], mapping)
-    elif low not in _PLAIN:
+    elif low in _PLAIN:
+        value = _WORD.sub(lambda w: w.group() if _PLAIN_WORD.fullmatch(w.group()) else mapping.word(w.group()), value)
+    else:
         value = _letters(value, mapping)
         if low not in _NAMED:
             name = b"-".join(mapping.word(part) if part else part for part in name.split(b"-"))

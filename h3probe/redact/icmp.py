@@ -68,6 +68,7 @@ def _quote(data: bytearray, start: int, end: int, mapping: Mapping, quic: QuicRe
         data[start + 12 : start + 20] = source + destination
         header = start + (data[start] & 0x0F) * 4
         data[start + 20 : header] = b"\x01" * (header - start - 20)
+        data[header : packet.start] = bytes(packet.start - header)  # an authentication header
         data[start + 10 : start + 12] = b"\0\0"
         data[start + 10 : start + 12] = checksum(bytes(data[start:header])).to_bytes(2)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import re
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ from h3probe.errors import UserError
 from h3probe.redact import addresses, names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 FORMAT: Final = 1
 KEY_SIZE: Final = 32
@@ -20,6 +21,7 @@ LIMIT: Final = 200_000
 """Entries of one table. Beyond it a replacement is still the same each time, but two things may get the same one."""
 _POOL: Final = 1 << 18
 _TRIES: Final = 200
+_PLAIN: Final = re.compile(rb"\w+", re.ASCII)
 
 
 class Mapping:
@@ -74,6 +76,22 @@ class Mapping:
         label = label.lower()
         return self._assigned("labels", label, lambda draw: names.letter_candidates(len(label), draw))
 
+    def labels(self, labels: Sequence[bytes]) -> list[bytes]:
+        """Replace the labels of a name, in lower case; one that spells an address spells what stands for that."""
+        made: list[bytes] = []
+        suffix = ""
+        for label in reversed(labels):
+            text = label.decode("latin-1")
+            suffix = f"{text}.{suffix}" if suffix else text
+            made.append(label if not label or self.keeps(suffix) else self.label(label))
+        made.reverse()
+        spelled = names.reversed_address(labels)
+        if spelled is not None:
+            start, address = spelled
+            count = len(labels) - 2 - start
+            made[start:-2] = names.reversed_labels(self.address(address))[-count:]
+        return made
+
     def word(self, word: bytes) -> bytes:
         """Replace a word that is no name: a part of a path, a user."""
         return self._assigned("words", word, lambda draw: names.letter_candidates(len(word), draw))
@@ -87,18 +105,15 @@ class Mapping:
         packed = names.literal(host)
         if packed is not None:
             return self._literal(host, packed)
+        host = host.lower()
         known = self.tables["hosts"].get(host)
         if known is not None:
             return known
-        name, colon, port = host.lower().partition(b":")  # some clients put a port into the SNI
-        if not port.isdigit():
-            name, colon, port = host.lower(), b"", b""
-        labels = name.split(b".")
-        made = []
-        for index, label in enumerate(labels):
-            suffix = b".".join(labels[index:]).rstrip(b".").decode("latin-1")
-            made.append(label if not label or self.keeps(suffix) else self.label(label))
-        replaced = b".".join(made) + colon + port
+        name, colon, port = host.partition(b":")  # some clients put a port into the SNI
+        if not (port.isdigit() and len(port) <= 5):
+            name, colon, port = host, b"", b""
+        end = name[len(name.rstrip(b".")) :]
+        replaced = b".".join(self.labels(name.removesuffix(end).split(b"."))) + end + colon + port
         if len(self.tables["hosts"]) < LIMIT:
             self.tables["hosts"][host] = replaced
         return replaced
@@ -112,6 +127,8 @@ class Mapping:
                 made[start:end] = self.host(word)
             elif not plain:
                 made[start:end] = self.word(word)
+            else:  # a name without a dot, with what stands around it
+                made[start:end] = _PLAIN.sub(lambda part: self._known_host(part.group()), word)
         return bytes(made)
 
     def keep_if_named(self, name: str, address: bytes) -> None:
@@ -149,13 +166,17 @@ class Mapping:
             held: dict[str, Any] = json.loads(text)
             if held["h3probe-redact"] != FORMAT:
                 raise UserError("the mapping is of another version of h3probe")
-            mapping = cls(bytes.fromhex(held["key"]), kept=kept)
+            mapping = cls(_key(held["key"]), kept=kept)
             for kind, table in mapping.tables.items():
+                if kind == "hosts":
+                    continue
                 for original, replacement in held.get(kind, {}).items():
-                    a, b = _packed(kind, original), _packed(kind, replacement)
+                    a, b = _pair(kind, original, replacement)
                     table[a] = b
                     mapping._used[kind].add(b)
-        except (ValueError, KeyError, TypeError, AttributeError, UnicodeEncodeError) as error:
+            for original in held.get("hosts", {}):  # made of labels and addresses, and of what this run keeps
+                mapping.host(_packed("hosts", original))
+        except (ValueError, KeyError, TypeError, AttributeError, UnicodeEncodeError, RecursionError) as error:
             raise UserError(f"this is no mapping of `h3probe redact --map`: {error}") from None
         return mapping
 
@@ -170,7 +191,12 @@ class Mapping:
         prefix = self._assigned("networks", network, lambda draw: addresses.candidates(network, None, draw))[:length]
         return self._assigned("addresses", address, lambda draw: addresses.candidates(address, prefix, draw))
 
+    def _known_host(self, word: bytes) -> bytes:
+        return self.host(word) if word.lower() in self.tables["hosts"] else word
+
     def _literal(self, host: bytes, packed: bytes) -> bytes:
+        if b"%" in host:  # a zone (RFC 4007, 11) is an interface's name
+            return self.word(host)
         replaced = self.address(packed)
         if replaced == packed:
             return host
@@ -219,6 +245,21 @@ def _spelled(kind: str, value: bytes) -> str:
     if kind in ("addresses", "networks"):
         return str(ipaddress.ip_address(value))
     return value.hex(":") if kind == "macs" else value.hex() if kind == "connection_ids" else value.decode("latin-1")
+
+
+def _key(text: str) -> bytes:
+    key = bytes.fromhex(text)
+    if len(key) != KEY_SIZE:
+        raise ValueError(f"its key has {len(key)} bytes")
+    return key
+
+
+def _pair(kind: str, original: str, replacement: str) -> tuple[bytes, bytes]:
+    """An entry as it is in a table; one that would move bytes, or write others than letters, was made by nobody."""
+    a, b = _packed(kind, original), _packed(kind, replacement)
+    if len(a) != len(b) or (kind in {"labels", "words"} and a != b and b.strip(names.LETTERS)):
+        raise ValueError(f"{original!r} cannot become {replacement!r}")
+    return a, b
 
 
 def _packed(kind: str, text: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from h3probe.diagnose.grouping import ECH_PUBLIC_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz"
 
@@ -39,6 +39,42 @@ def suffixes(name: str) -> Iterator[str]:
     while name:
         yield name
         name = name.partition(".")[2]
+
+
+def reversed_address(labels: Sequence[bytes]) -> tuple[int, bytes] | None:
+    """The address that a name in in-addr.arpa or ip6.arpa spells backwards (RFC 1035, 3.5; RFC 3596, 2.5).
+
+    Returns:
+        Where in the labels it begins, and the address, with zeros for the parts that a zone's name leaves out; None
+        where it is no such name.
+    """
+    for zone, most, is_part in ((b"in-addr", 4, _is_octet), (b"ip6", 32, _is_nibble)):
+        if list(labels[-2:]) != [zone, b"arpa"]:
+            continue
+        start = end = len(labels) - 2
+        while start > 0 and end - start < most and is_part(labels[start - 1]):
+            start -= 1
+        parts = [labels[at] for at in range(end - 1, start - 1, -1)]
+        if not parts:
+            return None
+        parts += [b"0"] * (most - len(parts))
+        return start, bytes(map(int, parts)) if most == 4 else bytes.fromhex(b"".join(parts).decode())
+    return None
+
+
+def reversed_labels(address: bytes) -> list[bytes]:
+    """The labels that an address is spelled in, all of them, the last part first."""
+    if len(address) == 4:
+        return [str(part).encode() for part in reversed(address)]
+    return [digit.encode() for digit in reversed(address.hex())]
+
+
+def _is_octet(label: bytes) -> bool:
+    return label.isdigit() and len(label) <= 3 and int(label) < 256 and str(int(label)).encode() == label
+
+
+def _is_nibble(label: bytes) -> bool:
+    return len(label) == 1 and label in b"0123456789abcdef"
 
 
 def is_attrleaf(label: str) -> bool:

@@ -225,8 +225,8 @@ class FrameRewriter:
             data[at + 8 : at + 40] = source + destination
             _scrub_extensions(data, at, packet.start)
         self._transport(held, packet, inside.depth)
-        if inside.depth == 0:  # padding, and whatever a network card left behind the packet
-            data[packet.end :] = bytes(len(data) - packet.end)
+        # Padding, whatever a network card left behind the packet, or what a tunnel carries behind it.
+        data[packet.end : inside.end] = bytes(max(inside.end - packet.end, 0))
 
     def _transport(self, held: Held, packet: IpPacket, depth: int) -> None:
         data = held.data

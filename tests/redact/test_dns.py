@@ -122,3 +122,35 @@ def test_a_name_that_points_at_itself() -> None:
 def test_any_bytes(data: bytes) -> None:
     """Whatever comes to a DNS port, it is as long afterwards."""
     assert len(rewrite(data, Mapping(KEY))) == len(data)
+
+
+def test_a_reversed_name() -> None:
+    """A pointer's name is that of the address that stands for it, and so is the zone that it shares labels with."""
+    mapping = Mapping(KEY)
+    message = dns.message.make_response(dns.message.make_query("35.216.184.93.in-addr.arpa", "PTR"))
+    message.answer += dns.message.from_text(
+        ";ANSWER\n35.216.184.93.in-addr.arpa. 60 IN PTR www.secret.org."
+        "\n216.184.93.in-addr.arpa. 60 IN NS ns.secret.org."
+    ).answer
+    made = dns.message.from_wire(rewrite(message.to_wire(), mapping))
+    a, b, c, d = mapping.address(bytes((93, 184, 216, 35)))
+    assert str(made.question[0].name) == f"{d}.{c}.{b}.{a}.in-addr.arpa."
+    assert str(made.answer[1].name) == f"{c}.{b}.{a}.in-addr.arpa."
+
+
+@pytest.mark.parametrize("payload", [b"www.secret.", b"www.secret.org", b"hello, www.secret.org, are you there?"])
+def test_what_is_not_dns(payload: bytes) -> None:
+    """Another protocol on DNS's port leaves nothing behind, its first twelve bytes neither."""
+    made = rewrite(payload, Mapping(KEY))
+    assert len(made) == len(payload)
+    assert not any(part in made for part in (b"www", b"secret", b"hello"))
+
+
+@pytest.mark.parametrize("kind", [2, 5, 6, 12, 15, 33, 39])
+def test_more_than_a_name(kind: int) -> None:
+    """What stands behind the name that a record consists of does not stay."""
+    before = {15: 2, 33: 6}.get(kind, 0)
+    data = bytes(before) + b"\0" * (1 + 21 * (kind == 6)) + b"www.secret.org"
+    record = b"\0" + struct.pack(">HHIH", kind, 1, 60, len(data)) + data
+    made = rewrite(struct.pack(">HHHHHH", 1, 0x8000, 0, 1, 0, 0) + record, Mapping(KEY))
+    assert b"secret" not in made

@@ -125,3 +125,12 @@ def test_several_messages() -> None:
     assert used == len(first + second) == len(made)
     assert [kind for kind, _ in handshake_messages(made)[0]] == [1, 4]
     assert SECRET not in made
+
+
+def test_what_names_a_certificate() -> None:
+    """Signed timestamps (RFC 6962) lead to the certificate, and so to the name, in public logs: they do not stay."""
+    sct = vector(2, vector(2, b"\0" + SECRET))
+    assert SECRET not in HELLOS.message(2, server_hello([(18, sct)]))
+    jdk = bytes.fromhex("000702000400000000")
+    assert jdk in HELLOS.message(1, client_hello([(17, jdk)]))
+    assert SECRET not in HELLOS.message(1, client_hello([(17, jdk + SECRET), (21, SECRET)]))

@@ -106,3 +106,50 @@ def test_authorities(host: bytes) -> None:
 def test_any_bytes(data: bytes) -> None:
     """Whatever looks like a head to somebody, it is as long afterwards."""
     assert len(http1.head(data, MAPPING)) == len(data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Alt-Svc: h3=alt.secret.org:443; ma=60",
+        b'Alt-Svc: h3=":443.secret.org"',
+        b'Alt-Svc: secret=":443"',
+        b"Server: secret",
+        b"Server: secret/1.0",
+        b"Proxy-agent: Apache/2.secret.org",
+        b"User-Agent: curl/8.secret.org",
+        b"Accept: application/vnd.secret.v1+json",
+        b"Content-Type: text/html; name=www.secret.org",
+        b"Vary: ann@secret.org",
+        b"Location: org.secret.app://callback",
+        b"Referer: https://www.secret.org/a",
+        b"Via: 1.1 proxy.secret.org (squid/6)",
+        b"X-Forwarded-For: 93.184.216.34, www.secret.org",
+        b"Forwarded: for=93.184.216.34;host=www.secret.org",
+    ],
+)
+def test_a_name_in_a_field(line: bytes) -> None:
+    """Wherever a field has a name or an address, it does not stay."""
+    made = http1.head(b"HTTP/1.1 200 OK\r\n" + line + b"\r\n\r\n", MAPPING)
+    assert len(made) == len(line) + 21
+    assert b"secret" not in made
+    assert b"93.184.216.34" not in made
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'Alt-Svc: h3=":443"; ma=86400, h3-29=":443"; persist=1, h2="", http%2F1.1=":80"; v="46,43"',
+        b"Alt-Svc: clear",
+        b"Server: Apache/2.4.62",
+        b"Proxy-agent: tinyproxy",
+        b"User-Agent: Java-http-client/26.0.1",
+        b"Accept: text/html, image/gif, */*; q=0.2",
+        b"Date: Mon, 30 Nov 2026 16:46:17 GMT",
+        b"Cache-Control: no-cache, max-age=31536000",
+        b"HTTP2-Settings: AAMAAABkAAQAAP__",
+    ],
+)
+def test_what_software_does(line: bytes) -> None:
+    """What says how software behaves, and not for whom, stays."""
+    assert line in http1.head(b"HTTP/1.1 200 OK\r\n" + line + b"\r\n\r\n", MAPPING)

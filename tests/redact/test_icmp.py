@@ -90,3 +90,10 @@ def test_neighbour_discovery() -> None:
     for hidden in (NS_TARGET, STATIONS[0], b"SECRET"):
         assert hidden not in made.data
     assert sums_are_right(made.data)
+
+
+def test_an_authentication_header_that_is_quoted() -> None:
+    """What stands between a quoted IPv4 header and its transport does not stay (RFC 4302)."""
+    header = b"\x11\x04\0\0" + b"secret of 16 byt" + b"e" * 4
+    made = redacted([packets.frame(error(packets.ipv4(header + bytes(8), 51)), 101)], Mapping(KEY))
+    assert b"secret" not in made[0].data

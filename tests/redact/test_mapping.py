@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from h3probe.errors import UserError
 from h3probe.redact.mapping import KEY_SIZE, Mapping
+from h3probe.redact.names import reversed_address
 
 KEY = bytes(range(KEY_SIZE))
 
@@ -130,3 +133,84 @@ def test_noise_is_not_what_it_stands_for() -> None:
     one, two = Mapping(), Mapping()
     assert one.noise(b"x", 64) != two.noise(b"x", 64)
     assert one.credential(b"token") == one.credential(b"token") != two.credential(b"token")
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        (b"35.216.184.93.in-addr.arpa", bytes((93, 184, 216, 35))),
+        (b"lb._dns-sd._udp.35.216.184.93.in-addr.arpa", bytes((93, 184, 216, 35))),
+        (b"216.184.93.in-addr.arpa", bytes((93, 184, 216, 0))),
+        (
+            b"9.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.0.0.0.b.b.a.a.0.7.4.0.1.0.0.2.ip6.arpa",
+            bytes.fromhex("20010470aabb00010000000000000009"),
+        ),
+    ],
+)
+def test_names_of_addresses(name: bytes, address: bytes) -> None:
+    """A name that spells an address backwards spells the one that stands for it, and not letters digit by digit."""
+    mapping = Mapping(KEY)
+    made = mapping.host(name)
+    spelled = reversed_address(made.split(b"."))
+    assert len(made) == len(name)
+    assert made != name
+    assert spelled is not None
+    assert spelled[1] == mapping.address(address) != address
+
+
+def test_names_of_addresses_that_are_none() -> None:
+    """What does not spell an address is a name like others; what names this host stays."""
+    mapping = Mapping(KEY)
+    assert mapping.host(b"1.0.0.127.in-addr.arpa") == b"1.0.0.127.in-addr.arpa"
+    for name in (b"a.in-addr.arpa", b"256.in-addr.arpa", b"01.in-addr.arpa", b"xy.ip6.arpa"):
+        assert mapping.host(name).partition(b".")[0].isalpha()
+
+
+def test_a_zone_of_an_address_is_a_name() -> None:
+    """An interface's name behind an address (RFC 4007, 11) does not stay with one that does."""
+    assert b"annlaptop" not in Mapping(KEY).host(b"[::1%annlaptop]")
+
+
+def test_digits_that_are_no_port() -> None:
+    """Only what can be a port stays behind a colon."""
+    assert b"4915112345678" not in Mapping(KEY).host(b"www.secret.org:4915112345678")
+
+
+@pytest.mark.parametrize("text", [b"no site Intranet", b"no site intranet.", b"(intranet:443)", b"'intranet', sorry"])
+def test_a_host_without_a_dot_in_a_sentence(text: bytes) -> None:
+    """A name that is known is found with whatever stands around it."""
+    mapping = Mapping(KEY)
+    mapping.host(b"Intranet")
+    made = mapping.sentence(text)
+    assert b"intranet" not in made.lower()
+    assert len(made) == len(text)
+
+
+def test_a_kept_host_is_kept_by_one_run_alone() -> None:
+    """Who goes on with a mapping and does not keep what its first run kept, does not have it."""
+    first = Mapping(KEY, kept=("www.secret.org",))
+    assert first.host(b"www.secret.org") == b"www.secret.org"
+    assert b"secret" not in Mapping.from_json(first.to_json()).host(b"www.secret.org")
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry"),
+    [
+        ("labels", {"secret": ""}),
+        ("labels", {"secret": "a.b.c."}),
+        ("words", {"ab": "\r\n"}),
+        ("addresses", {"10.1.2.3": "::1"}),
+        ("connection_ids", {"0102": "01"}),
+    ],
+)
+def test_a_mapping_that_lies(kind: str, entry: dict[str, str]) -> None:
+    """An entry that would move bytes, or write other ones than letters, is refused."""
+    with pytest.raises(UserError, match="cannot become"):
+        Mapping.from_json(json.dumps({"h3probe-redact": 1, "key": KEY.hex(), kind: entry}))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"h3probe-redact": 1, "key": "00"}'])
+def test_a_mapping_made_to_harm(text: str) -> None:
+    """Nesting without end, and a key of another size, are refused."""
+    with pytest.raises(UserError, match="no mapping"):
+        Mapping.from_json(text)

@@ -204,3 +204,11 @@ def test_any_frame(kind: int, data: bytes) -> None:
     made = redactor.frame(packets.frame(data, kind)) + redactor.finish()
     assert [len(frame.data) for frame in made] in ([len(data)], [])
     assert len(made) + redactor.dropped.total() == 1
+
+
+def test_what_stands_behind_a_packet_in_a_tunnel() -> None:
+    """Bytes between the end of an inner packet and that of its tunnel do not stay."""
+    inner = synthesis.udp(CLIENT, SERVER, b"odd")
+    (made,) = redacted([packets.frame(packets.ipv4(inner + b"www.secret.org", 4), 101)], Mapping(KEY))
+    assert b"secret" not in made.data
+    assert len(made.data) == 20 + len(inner) + 14
