@@ -39,6 +39,8 @@ def bundle(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError("a folder is made into a bundle by itself, as the run wrote it")
     if "-" in sources and output is None:
         raise click.UsageError("standard input has no name: say where to with -o")
+    if output == "-":
+        raise click.UsageError("a bundle is no stream: name a file with -o")
     from h3probe.run.bundling import bundle_captures, bundle_folder  # noqa: PLC0415 - the decoders load here
     from h3probe.run.explaining import Asked  # noqa: PLC0415
     from h3probe.run.folder import bundle_of  # noqa: PLC0415

@@ -48,7 +48,7 @@ def export(  # noqa: PLR0913 - one parameter per option
 
     if kind == "qlog" and (logs or keylog is not None):
         raise click.UsageError("--client-log and --keylog are for --to har: a qlog has what the wire shows to anyone")
-    refuse_existing(output, force=force)
+    refuse_existing(output, force=force, sources=(*files, *logs, keylog or ""))
     asked = Asked(files, make_filters(origins, ports), key_log=keylog, client_logs=logs)
 
     texts, note = as_har(asked) if kind == "har" else as_qlog(asked)

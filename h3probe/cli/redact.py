@@ -53,7 +53,7 @@ def redact(*, source: str, target: str, kept: tuple[str, ...], map_file: str | N
 
 def report(done: Redacted, target: str) -> list[str]:
     """What was done, a line for each thing."""
-    lines = [f"{done.written} of {done.frames} packets written to {target}"]
+    lines = [f"{done.written} of {done.frames} packets written to {target if target != '-' else 'standard output'}"]
     lines += [f"  left out: {reason}: {count}" for reason, count in done.dropped.most_common()]
     if done.comments:
         lines.append(f"  left out: comments: {done.comments}")

@@ -51,7 +51,7 @@ def report(  # noqa: PLR0913 - one parameter per option
         raise UserError("a report reads its capture twice: write it to a file first")
     if show and output == STDOUT:
         raise click.UsageError("--open is for a file")
-    refuse_existing(output, force=force)
+    refuse_existing(output, force=force, sources=(*files, *logs, keylog or ""))
     asked = Asked(files, make_filters(origins, ports), key_log=keylog, client_logs=logs)
     found = explained(asked)
     names = [Path(name).name for name in files]

@@ -165,7 +165,7 @@ def bundle_captures(asked: Asked, target: Path, *, full: bool, force: bool, prog
     Raises:
         UserError: They cannot be read, or the bundle cannot be written.
     """
-    refuse_existing(str(target), force=force)
+    refuse_existing(str(target), force=force, sources=(*asked.files, *asked.client_logs, asked.key_log or ""))
     found = Found(progress)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:

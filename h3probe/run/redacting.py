@@ -11,7 +11,7 @@ from h3probe.capture import PcapngWriter
 from h3probe.errors import UserError
 from h3probe.events import Dropped, Frame, Secrets, Unreadable
 from h3probe.redact import Mapping, Redactor
-from h3probe.run.whole_file import open_whole, refuse_existing
+from h3probe.run.whole_file import STDOUT, open_whole, refuse_existing
 from h3probe.vantage.files import open_capture
 
 
@@ -54,7 +54,7 @@ def redact(source: str, target: str, *, kept: tuple[str, ...], map_file: str | N
         CaptureError: The source cannot be read, or is no capture.
         UserError: The target exists or cannot be written, or the mapping cannot be read.
     """
-    refuse_existing(target, force=force)
+    _refuse_outputs(source, target, map_file, force=force)
     mapping = _mapping(map_file, kept)
     done = Redacted()
     with open_capture(source) as reader, open_whole(target, force=force) as stream:
@@ -78,11 +78,18 @@ def redact(source: str, target: str, *, kept: tuple[str, ...], map_file: str | N
         if reader.dropped is not None and redactor.written:
             writer.statistics(0, None, lost)
         done.comments, done.truncated = len(reader.comments), reader.truncated
+        _keep(mapping, map_file)  # first: without it there would be a capture that nobody can go on from
     done.written, done.dropped, done.unfinished = redactor.written, redactor.dropped, redactor.unfinished
-    if map_file is not None:
-        with open_whole(map_file, force=True) as stream:
-            stream.write(mapping.to_json().encode())
     return done
+
+
+def _refuse_outputs(source: str, target: str, map_file: str | None, *, force: bool) -> None:
+    """Refuse names, before any work, under which something would be lost, or shared by mistake."""
+    refuse_existing(target, force=force, sources=(source, map_file or ""))
+    if map_file is not None:
+        if map_file == STDOUT or Path(map_file).resolve() == Path(target).resolve():
+            raise UserError("what undoes the redaction goes into a file of its own: name another one with --map")
+        refuse_existing(map_file, force=True, sources=(source,))
 
 
 def _mapping(map_file: str | None, kept: tuple[str, ...]) -> Mapping:
@@ -94,3 +101,9 @@ def _mapping(map_file: str | None, kept: tuple[str, ...]) -> Mapping:
         raise UserError(f"{map_file} cannot be read: {error}") from error
     except UserError as error:
         raise UserError(f"{map_file}: {error}") from error
+
+
+def _keep(mapping: Mapping, map_file: str | None) -> None:
+    if map_file is not None:
+        with open_whole(map_file, force=True) as stream:
+            stream.write(mapping.to_json().encode())

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
+_LONGEST = 200
 STDOUT = "-"
 """The name that stands for standard output."""
 
 
-def refuse_existing(name: str, *, force: bool) -> None:
+def refuse_existing(name: str, *, force: bool, sources: Iterable[str] = ()) -> None:
     """Refuse a name that is taken, before any work is done for it.
+
+    Args:
+        name: What is to be written; `-` is standard output.
+        force: Replace what is there.
+        sources: What it is made from, which nothing replaces.
 
     Raises:
         UserError: There is such a file, and it is not to be replaced; or no file can have that name.
@@ -29,10 +35,18 @@ def refuse_existing(name: str, *, force: bool) -> None:
         return
     if "\0" in name:
         raise UserError(f"{name!r} cannot be written: no file has such a name")
+    if Path(name).exists() and not Path(name).is_file():  # a device is not to be replaced by a file
+        raise UserError(f"{name} is {'a folder' if Path(name).is_dir() else 'no file'}; name a file to be written")
+    if any(_is_same(name, source) for source in sources):
+        raise UserError(f"{name} is read, and would be replaced by what is made of it; give the output another name")
     if not force and os.path.lexists(name):
         raise UserError(f"{name} exists already; --force replaces it, another name keeps it")
-    if Path(name).exists() and not Path(name).is_file():  # a device is not to be replaced by a file
-        raise UserError(f"{name} is no file; `-o -` writes to standard output")
+
+
+def _is_same(one: str, two: str) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return Path(one).samefile(two)
+    return False
 
 
 @contextlib.contextmanager
@@ -47,7 +61,9 @@ def replacing(path: Path, *, force: bool) -> Iterator[BinaryIO]:
         UserError: There is such a file already, or it cannot be written; nothing is left behind.
     """
     refuse_existing(str(path), force=force)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    # As long a name as may be is too long with anything beside it.
+    name = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
+    beside = path.with_name(f".{name}.{secrets.token_hex(4)}")
     try:
         # Read again while it is written: an archive is.
         with os.fdopen(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as stream:

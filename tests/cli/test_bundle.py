@@ -37,7 +37,7 @@ def test_by_default_it_stands_beside_the_capture(tmp_path: Path) -> None:
 
 def test_a_pipe(tmp_path: Path) -> None:
     """What comes on standard input has no name, and needs one."""
-    for options, status in (([], 2), (["-o", str(tmp_path / "x.h3probe.zip")], 0)):
+    for options, status in (([], 2), (["-o", "-"], 2), (["-o", str(tmp_path / "x.h3probe.zip")], 0)):
         done = subprocess.run(
             [sys.executable, "-m", "h3probe", "bundle", "-", *options], input=CAPTURE.read_bytes(), check=False
         )

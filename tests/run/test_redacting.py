@@ -66,14 +66,13 @@ def test_compressed_input(tmp_path: Path) -> None:
 
 
 def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
-    """Only --force replaces a file, and the input itself is never lost by it."""
+    """Only --force replaces a file."""
     source, target = capture(tmp_path / "in.pcapng"), tmp_path / "out.pcapng"
     target.write_text("precious")
     with pytest.raises(UserError, match="--force"):
         redact(str(source), str(target), kept=(), map_file=None, force=False)
     assert target.read_text() == "precious"
     redact(str(source), str(target), kept=(), map_file=None, force=True)
-    redact(str(target), str(target), kept=(), map_file=None, force=True)
     with open_capture(target) as reader:
         assert sum(isinstance(event, Frame) for event in reader) == 1
 
@@ -135,3 +134,31 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="No space left"):
         redact(str(capture(tmp_path / "in")), str(tmp_path / "out"), kept=(), map_file=None, force=False)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["out.pcapng", "./out.pcapng", "-"])
+def test_the_mapping_is_never_the_output(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is to be shared is not overwritten with what undoes it, nor is that printed."""
+    source = capture(tmp_path / "in.pcapng")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="a file of its own"):
+        redact(str(source), "out.pcapng", kept=(), map_file=name, force=True)
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_without_its_mapping_there_is_no_output(tmp_path: Path) -> None:
+    """Where the mapping cannot be written, no capture appears that nothing can be matched with."""
+    source = capture(tmp_path / "in.pcapng")
+    with pytest.raises(UserError, match=r"map\.json cannot be written"):
+        redact(str(source), str(tmp_path / "o"), kept=(), map_file=str(tmp_path / "no" / "map.json"), force=False)
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_the_input_is_never_the_output(tmp_path: Path) -> None:
+    """With `--force` neither, and not as the mapping."""
+    source = capture(tmp_path / "in.pcapng")
+    before = source.read_bytes()
+    for target, map_file in ((source, None), (tmp_path / "o", str(source))):
+        with pytest.raises(UserError, match="is read"):
+            redact(str(source), str(target), kept=(), map_file=map_file, force=True)
+    assert source.read_bytes() == before

@@ -120,3 +120,25 @@ def test_nothing_appears_before_the_end(tmp_path: Path) -> None:
         assert not path.exists()
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_read_is_never_replaced(tmp_path: Path) -> None:
+    """`--force` is for an output of before, not for the only capture there is, by whatever name."""
+    capture = tmp_path / "capture.pcap"
+    capture.write_bytes(b"packets")
+    for name in (str(capture), f"{tmp_path}/../{tmp_path.name}/capture.pcap"):
+        with pytest.raises(UserError, match="is read, and would be replaced"):
+            refuse_existing(name, force=True, sources=("-", "", str(tmp_path / "absent"), str(capture)))
+
+
+def test_a_folder_is_no_file_to_be_replaced(tmp_path: Path) -> None:
+    """Nobody is told to use `--force` where it would not help."""
+    with pytest.raises(UserError, match="is a folder; name a file"):
+        refuse_existing(str(tmp_path), force=False)
+
+
+def test_a_name_as_long_as_may_be(tmp_path: Path) -> None:
+    """255 bytes, of signs of two bytes; what it is called until it is whole is no longer."""
+    path = tmp_path / ("ü" * 125 + ".html")
+    write_whole(str(path), ["x"], force=False)
+    assert list(tmp_path.iterdir()) == [path]
