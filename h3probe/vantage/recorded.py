@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from h3probe.capture import bundle, read_capture
 from h3probe.errors import CaptureError, DecodeError
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from h3probe.capture import CaptureReader
+
+MOST_BROKEN: Final = 1_000
+"""Lines of observations that cannot be read, after which none is."""
 
 
 class Recorded(Iterator[Event]):
@@ -44,7 +47,7 @@ class Recorded(Iterator[Event]):
             self._close()
             raise
         self.format = self._capture.format
-        self._line = 0
+        self._line = self._broken = 0
         self._is_run = False
         self._ended: RunEnded | CaptureEnded | None = None
         self._events = self._merged()
@@ -113,6 +116,11 @@ class Recorded(Iterator[Event]):
         try:
             event, after = parse_observed(line)
         except DecodeError as error:
+            self._broken += 1
+            if self._broken == MOST_BROKEN:  # a small archive unpacks to millions of them
+                self._observed.close()
+                self._observed = None
+                return Unreadable(f"{bundle.OBSERVED} in {self._name} is not read on: {MOST_BROKEN} broken lines"), 0
             return Unreadable(f"{bundle.OBSERVED} in {self._name}, line {self._line}: {error}"), 0
         self._is_run = self._is_run or isinstance(event, RunBegan)
         if isinstance(event, RunEnded | CaptureEnded):

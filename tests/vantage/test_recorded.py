@@ -10,7 +10,7 @@ from h3probe.errors import CaptureError
 from h3probe.events import CaptureEnded, Dropped, Event, Frame, RunBegan, RunEnded, TimePassed, Unreadable
 from h3probe.vantage.files import open_source
 from h3probe.vantage.proxy_events import format_observed
-from h3probe.vantage.recorded import Recorded
+from h3probe.vantage.recorded import MOST_BROKEN, Recorded
 from tests.capture.build import Blocks
 
 if TYPE_CHECKING:
@@ -86,6 +86,17 @@ def test_a_line_that_is_none(tmp_path: Path) -> None:
     found = [event for event in read(run) if not isinstance(event, Frame)]
     assert [type(event) for event in found] == [TimePassed, Unreadable, Unreadable, TimePassed]
     assert f"{OBSERVED} in {run}, line 2: not a line of JSON" in str(found[1])
+
+
+def test_lines_without_end_that_are_none(tmp_path: Path) -> None:
+    """Millions of them, which a small archive unpacks to, are not read to their end; the packets are."""
+    run = folder(tmp_path / "run", packets(3), *["no"] * (MOST_BROKEN + 500), passed(2))
+    for path in (run, bundle(tmp_path / "x.zip", run)):
+        found = read(path)
+        assert len(found) == MOST_BROKEN + 3
+        assert sum(isinstance(event, Frame) for event in found) == 3
+        last = [event for event in found if isinstance(event, Unreadable)][-1]
+        assert "is not read on: 1000 broken lines" in last.reason
 
 
 def test_a_capture_that_was_cut_off(tmp_path: Path) -> None:
