@@ -32,7 +32,13 @@ _ALT_SVC_WORD: Final = re.compile(
 )
 _NO_AUTHORITY: Final = re.compile(rb":?\d{1,5}|\d{1,3}(?:,\d{1,3})*")  # a port; versions of gQUIC
 # Of the fields below, a word as protocols define them, or a number; neither a name with a dot in it nor an address.
-_PLAIN_WORD: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+/:?_-]{1,64}|(?:q|v|\w{1,16}/)?\d{1,4}\.\d{1,4}")
+_PLAIN_WORD: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+:?_-]{1,64}|(?:q|v|[A-Za-z]{1,8}/)?\d{1,4}\.\d{1,4}")
+_MEDIA: Final = re.compile(
+    rb"(?i)(?:\*|text|image|audio|video|font|application)/(?:\*|html|plain|css|csv|(?:x-)?javascript|event-stream|markdown"
+    rb"|png|jpeg|gif|webp|avif|apng|bmp|x-icon|mpeg|mp4|ogg|webm|aac|wav|woff2?|ttf|otf"
+    rb"|(?:(?:xhtml|svg|rss|atom|soap|problem|ld|geo|hal)\+)?(?:json|xml)|octet-stream|x-www-form-urlencoded|pdf|wasm|zip|gzip"
+    rb"|grpc|dns-message|ocsp-(?:request|response)|signed-exchange)|multipart/(?:form-data|mixed|byteranges)"
+)
 _SCHEME: Final = re.compile(rb"(?i)(?:http|ws|ftp)s?://")
 
 # Fields whose values say what an implementation does, and not for whom.
@@ -43,6 +49,9 @@ _PLAIN: Final = frozenset(
      b"max-forwards", b"http2-settings", b"upgrade-insecure-requests", b"capsule-protocol", b"last-modified",
       b"retry-after", b"strict-transport-security"}
 )  # fmt: skip
+# Of those, the ones that name other fields.
+_FIELD_LISTS: Final = frozenset({b"connection", b"proxy-connection", b"vary", b"trailer"})
+_CONNECTION_OPTIONS: Final = frozenset({b"close", b"*"})
 _HOSTS: Final = frozenset({b"host", b"alt-used", b":authority"})
 _URLS: Final = frozenset({b"referer", b"location", b"content-location", b"origin"})
 # Fields that are named as they are; their values become letters.
@@ -70,6 +79,7 @@ _BEGINNINGS: Final = {
     b"proxy-agent": _SOFTWARE,
     **dict.fromkeys((b"www-authenticate", b"proxy-authenticate", b"authorization", b"proxy-authorization"), _SCHEMES),
 }
+_KNOWN_FIELDS: Final = _PLAIN | _HOSTS | _URLS | _NAMED | frozenset(_BEGINNINGS) | _CONNECTION_OPTIONS | {b"alt-svc"}
 _REASONS: Final = frozenset(
     {s.phrase.lower().encode() for s in HTTPStatus} | {b"connection established", b"connected", b"unable to connect"}
 )  # fmt: skip
@@ -170,13 +180,25 @@ def _field(line: bytes, mapping: Mapping) -> bytes:
         known = _BEGINNINGS[low].match(value)
         kept = known.end() if known else 0
         value = value[:kept] + _letters(value[kept:], mapping)
+    elif low in _FIELD_LISTS:
+        value = _WORD.sub(lambda word: _field_name(word.group(), mapping), value)
     elif low in _PLAIN:
-        value = _WORD.sub(lambda w: w.group() if _PLAIN_WORD.fullmatch(w.group()) else mapping.word(w.group()), value)
+        value = _WORD.sub(lambda word: _plain(word.group(), mapping), value)
     else:
         value = _letters(value, mapping)
-        if low not in _NAMED:
-            name = b"-".join(mapping.word(part) if part else part for part in name.split(b"-"))
+        name = _field_name(name, mapping)
     return name + found["colon"] + value + found["rest"]
+
+
+def _field_name(name: bytes, mapping: Mapping) -> bytes:
+    """The name of a field: well-known, or words."""
+    if name.lower() in _KNOWN_FIELDS:
+        return name
+    return b"-".join(mapping.word(part) if part else part for part in name.split(b"-"))
+
+
+def _plain(word: bytes, mapping: Mapping) -> bytes:
+    return word if _PLAIN_WORD.fullmatch(word) or _MEDIA.fullmatch(word) else mapping.word(word)
 
 
 def _letters(text: bytes, mapping: Mapping) -> bytes:

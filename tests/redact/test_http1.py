@@ -120,7 +120,9 @@ def test_any_bytes(data: bytes) -> None:
         b"User-Agent: curl/8.secret.org",
         b"Accept: application/vnd.secret.v1+json",
         b"Content-Type: text/html; name=www.secret.org",
-        b"Vary: ann@secret.org",
+        b"Vary: X-Secret, Origin",
+        b"Connection: close, x-secret",
+        b"Accept: application/secret+xml, application/secret",
         b"Location: org.secret.app://callback",
         b"Referer: https://www.secret.org/a",
         b"Via: 1.1 proxy.secret.org (squid/6)",
@@ -132,7 +134,7 @@ def test_a_name_in_a_field(line: bytes) -> None:
     """Wherever a field has a name or an address, it does not stay."""
     made = http1.head(b"HTTP/1.1 200 OK\r\n" + line + b"\r\n\r\n", MAPPING)
     assert len(made) == len(line) + 21
-    assert b"secret" not in made
+    assert b"secret" not in made.lower()
     assert b"93.184.216.34" not in made
 
 
@@ -147,6 +149,11 @@ def test_a_name_in_a_field(line: bytes) -> None:
         b"Accept: text/html, image/gif, */*; q=0.2",
         b"Date: Mon, 30 Nov 2026 16:46:17 GMT",
         b"Cache-Control: no-cache, max-age=31536000",
+        b"Connection: Upgrade, HTTP2-Settings",
+        b"Vary: Accept-Encoding, Origin, Cookie",
+        b"Content-Type: application/x-www-form-urlencoded; charset=utf-8",
+        b"Accept: application/xhtml+xml,image/*;q=0.8,application/json",
+        b"Upgrade: TLS/1.2, h2c, connect-udp",
         b"HTTP2-Settings: AAMAAABkAAQAAP__",
     ],
 )
