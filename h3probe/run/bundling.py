@@ -22,7 +22,7 @@ from h3probe.run.environment import of_capture
 from h3probe.run.explaining import Asked, Explained, explain, outlines
 from h3probe.run.folder import WHOLE, FolderRecorder
 from h3probe.run.recorder import APPLICATION
-from h3probe.run.whole_file import refuse_existing, replacing
+from h3probe.run.whole_file import ended_in_order, refuse_existing, replacing
 from h3probe.show.annotate import Annotator
 from h3probe.show.ndjson import to_json
 from h3probe.show.report import render, wanted_packets
@@ -42,6 +42,8 @@ TOLD_MOMENTS = TOLD_RECORDS = TOLD_CONCLUSIONS = 5_000
 """Moments, records, and findings and verdicts that a report is made of: nobody reads further, and they take memory."""
 OVERHEAD = 32
 """Bytes of a capture file beside each packet, more or less."""
+_LONGEST = 60
+"""Signs of a bundle's name in that of what it is made of: 240 bytes at most, and a name has 255."""
 TAIL = 1 << 16
 """The end of a file of records, with its last line."""
 README = """\
@@ -168,7 +170,10 @@ def bundle_captures(asked: Asked, target: Path, *, full: bool, force: bool, prog
     refuse_existing(str(target), force=force, sources=(*asked.files, *asked.client_logs, asked.key_log or ""))
     found = Found(progress)
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
+        with (
+            ended_in_order(),
+            tempfile.TemporaryDirectory(prefix=f".{target.name[:_LONGEST]}.", dir=target.parent) as name,
+        ):
             folder = Path(name)
             secrets = full and asked.key_log is not None
             recorder = FolderRecorder(folder, found, of_capture(asked.files), full=full, force=True, secrets=secrets)
@@ -195,7 +200,7 @@ def bundle_folder(folder: Path, target: Path, *, force: bool, progress: Progress
     refuse_existing(str(target), force=force)
     found = Found(progress)
     try:
-        with tempfile.TemporaryFile(prefix=f".{target.name}.", dir=target.parent) as lines:
+        with tempfile.TemporaryFile(prefix=f".{target.name[:_LONGEST]}.", dir=target.parent) as lines:
             if not _is_complete(folder / bundle.EVENTS):
                 found.lines = lines
             progress.begin("reading", _size([str(folder / bundle.CAPTURE)]))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from h3probe.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from types import FrameType
     from typing import BinaryIO
 
 _LONGEST = 200
@@ -35,7 +38,11 @@ def refuse_existing(name: str, *, force: bool, sources: Iterable[str] = ()) -> N
         return
     if "\0" in name:
         raise UserError(f"{name!r} cannot be written: no file has such a name")
-    if Path(name).exists() and not Path(name).is_file():  # a device is not to be replaced by a file
+    try:
+        exists = Path(name).exists()
+    except OSError as error:  # a name that is too long, a folder that is not to be looked into
+        raise UserError(f"{name} cannot be written: {error.strerror or error}") from error
+    if exists and not Path(name).is_file():  # a device is not to be replaced by a file
         raise UserError(f"{name} is {'a folder' if Path(name).is_dir() else 'no file'}; name a file to be written")
     if any(_is_same(name, source) for source in sources):
         raise UserError(f"{name} is read, and would be replaced by what is made of it; give the output another name")
@@ -47,6 +54,31 @@ def _is_same(one: str, two: str) -> bool:
     with contextlib.suppress(OSError, ValueError):
         return Path(one).samefile(two)
     return False
+
+
+@contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP end the block as Ctrl-C does, so that what is half written is removed.
+
+    Raises:
+        SystemExit: One of them came.
+    """
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    # What somebody handles, or ignores (nohup), stays so; and only the main thread may ask.
+    mine = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        mine = []
+    for number in mine:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
@@ -66,7 +98,10 @@ def replacing(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     beside = path.with_name(f".{name}.{secrets.token_hex(4)}")
     try:
         # Read again while it is written: an archive is.
-        with os.fdopen(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as stream:
+        with (
+            ended_in_order(),
+            os.fdopen(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as stream,
+        ):
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import stat
 import sys
 from typing import TYPE_CHECKING
@@ -70,7 +71,7 @@ def test_what_fails_midway_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["absent/out.har", "nul\0.har"])
+@pytest.mark.parametrize("name", ["absent/out.har", "nul\0.har", "x" * 300])
 def test_a_name_that_cannot_be_is_one_line(name: str, tmp_path: Path) -> None:
     """A folder that is not there, and a name that no file can have."""
     with pytest.raises(UserError, match="cannot be written"):
@@ -142,3 +143,27 @@ def test_a_name_as_long_as_may_be(tmp_path: Path) -> None:
     path = tmp_path / ("ü" * 125 + ".html")
     write_whole(str(path), ["x"], force=False)
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has neither signal")
+@pytest.mark.parametrize("number", [signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)])
+def test_a_signal_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
+    """Who is told to end removes what is half written, and is as ready to be ended as before."""
+    with pytest.raises(SystemExit) as ended, replacing(tmp_path / "out.har", force=False):
+        signal.raise_signal(number)
+    assert ended.value.code == 128 + number
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no SIGHUP")
+def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    """Under nohup(1) a terminal that is closed ends nothing."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with replacing(tmp_path / "out.har", force=False) as stream:
+            signal.raise_signal(signal.SIGHUP)
+            stream.write(b"x")
+        assert (tmp_path / "out.har").read_bytes() == b"x"
+    finally:
+        signal.signal(signal.SIGHUP, before)
