@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+LONGEST_PATH = 4096
+"""What a file may be called on Linux; as `limit`, a name that is not cut."""
 MAX_COMBINING = 2
 """Marks on one letter that real writing systems need; more of them run over the lines above and below."""
 

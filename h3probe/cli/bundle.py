@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -34,7 +35,7 @@ def bundle(  # noqa: PLR0913 - one parameter per option
     Handshakes and headers are kept, payload and credentials are not; see docs/bundle.md for what stays in it.
     """
     folder = Path(sources[0])
-    is_folder = folder.is_dir()
+    is_folder = os.path.isdir(folder)  # noqa: PTH112 - pathlib's raises where a name is too long
     if is_folder and (len(sources) > 1 or logs or keylog or full):
         raise click.UsageError("a folder is made into a bundle by itself, as the run wrote it")
     if "-" in sources and output is None:
@@ -45,6 +46,7 @@ def bundle(  # noqa: PLR0913 - one parameter per option
     from h3probe.run.explaining import Asked  # noqa: PLC0415
     from h3probe.run.folder import bundle_of  # noqa: PLC0415
     from h3probe.show.progress import shown_progress  # noqa: PLC0415
+    from h3probe.text import LONGEST_PATH, clean  # noqa: PLC0415
 
     target = Path(output) if output is not None else bundle_of(folder)
     with shown_progress() as progress:
@@ -53,4 +55,4 @@ def bundle(  # noqa: PLR0913 - one parameter per option
         else:
             asked = Asked(sources, key_log=keylog, client_logs=logs)
             found = bundle_captures(asked, target, full=full, force=force, progress=progress)
-    click.echo(f"{target} written: {found.in_words}", err=True)
+    click.echo(f"{clean(str(target), LONGEST_PATH)} written: {found.in_words}", err=True)

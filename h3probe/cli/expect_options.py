@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ class ExpectOptions:
             from h3probe.errors import UserError  # noqa: PLC0415 - only where it is used
 
             path = Path(self.junit)
-            if path.is_dir() or not path.absolute().parent.is_dir():
+            if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):  # noqa: PTH112 - Path.is_dir may raise
                 raise UserError(f"--junit {self.junit}: write the name of a file, in a folder that is there")
         return None if self.expect is None else VERSIONS[self.expect]
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from h3probe.text import LONGEST_PATH, clean
+
 if TYPE_CHECKING:
     from h3probe.run.redacting import Redacted
 
@@ -53,7 +55,8 @@ def redact(*, source: str, target: str, kept: tuple[str, ...], map_file: str | N
 
 def report(done: Redacted, target: str) -> list[str]:
     """What was done, a line for each thing."""
-    lines = [f"{done.written} of {done.frames} packets written to {target if target != '-' else 'standard output'}"]
+    name = "standard output" if target == "-" else clean(target, LONGEST_PATH)
+    lines = [f"{done.written} of {done.frames} packets written to {name}"]
     lines += [f"  left out: {reason}: {count}" for reason, count in done.dropped.most_common()]
     if done.comments:
         lines.append(f"  left out: comments: {done.comments}")

@@ -45,6 +45,7 @@ def report(  # noqa: PLR0913 - one parameter per option
     from h3probe.run.explaining import Asked, explained, frames  # noqa: PLC0415 - the decoders load here
     from h3probe.run.whole_file import STDOUT, refuse_existing, write_whole  # noqa: PLC0415
     from h3probe.show.report import render, wanted_packets  # noqa: PLC0415 - imports Jinja
+    from h3probe.text import LONGEST_PATH, clean  # noqa: PLC0415
     from h3probe.vantage.files import STDIN  # noqa: PLC0415
 
     if STDIN in files:
@@ -58,7 +59,7 @@ def report(  # noqa: PLR0913 - one parameter per option
     title = ", ".join(names[:TITLE]) + (f" and {len(names) - TITLE} more" if len(names) > TITLE else "")
     write_whole(output, [render(found, frames(asked, wanted_packets(found)), title=title)], force=force)
     if output != STDOUT:
-        click.echo(f"{output} written")
+        click.echo(f"{clean(output, LONGEST_PATH)} written")
     if show:
         import webbrowser  # noqa: PLC0415 - only where it is used
 

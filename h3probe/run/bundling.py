@@ -26,7 +26,7 @@ from h3probe.run.whole_file import ended_in_order, refuse_existing, replacing
 from h3probe.show.annotate import Annotator
 from h3probe.show.ndjson import to_json
 from h3probe.show.report import render, wanted_packets
-from h3probe.text import count
+from h3probe.text import clean, count
 from h3probe.vantage.files import open_capture
 
 if TYPE_CHECKING:
@@ -218,13 +218,15 @@ def _pack(folder: Path, target: Path, found: Found, *, force: bool) -> None:
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         environment = _environment(folder, found)
-        archive.writestr(bundle.README, _readme(target.name, environment))
+        title = clean(target.name)  # a name may be no text, and a line of a text file is one line
+        archive.writestr(bundle.README, _readme(title, environment))
         shown = _write_capture(archive, folder / bundle.CAPTURE, found, environment.get("os"))
         for member in (bundle.OBSERVED, bundle.EVENTS):
             with _source(folder / member, found) as source, archive.open(member, "w", force_zip64=True) as sink:
                 shutil.copyfileobj(source, sink)
-        archive.writestr(bundle.ENVIRONMENT, json.dumps(environment, indent=2, ensure_ascii=False) + "\n")
-        archive.writestr(bundle.REPORT, render(found.told, shown, title=target.name))
+        told = json.dumps(environment, indent=2, ensure_ascii=False) + "\n"
+        archive.writestr(bundle.ENVIRONMENT, told.encode("utf-8", "replace"))
+        archive.writestr(bundle.REPORT, render(found.told, shown, title=title).encode("utf-8", "replace"))
 
 
 def _readme(title: str, environment: Mapping[str, Any]) -> str:

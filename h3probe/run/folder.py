@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +128,8 @@ def folder_of(bundle: Path) -> Path:
 def bundle_of(source: Path) -> Path:
     """The name of the bundle that a capture, or the folder of a run, becomes by default: beside it."""
     place = source.absolute()
-    stem = place.name.removesuffix(".h3probe") if place.is_dir() else place.name.partition(".")[0]
+    is_folder = os.path.isdir(place)  # noqa: PTH112 - pathlib's raises where a name is too long
+    stem = place.name.removesuffix(".h3probe") if is_folder else place.name.partition(".")[0]
     return place.with_name(f"{stem or place.name}{BUNDLE_SUFFIX}")
 
 

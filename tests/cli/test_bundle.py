@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -93,3 +94,24 @@ def test_a_bundle_that_cannot_be_made(tmp_path: Path) -> None:
     assert f"h3probe bundle {tmp_path / 'x.h3probe'}" in done.stderr
     assert path.read_text() == "mine"
     assert (tmp_path / "x.h3probe" / "capture.pcapng").exists()
+
+
+@pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="names of files are text there")
+def test_a_name_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bytes that are not UTF-8, a line's end and an escape sequence end up in no text as they are."""
+    source = os.fsdecode(bytes(tmp_path) + b"/a\n\xff\x1b[31m.pcap")
+    Path(source).write_bytes(CAPTURE.read_bytes())
+    assert main(["bundle", source]) == 0
+    written = capsys.readouterr().err
+    assert written.count("\n") == 1
+    assert "\x1b" not in written
+    (made,) = tmp_path.glob("*.h3probe.zip")
+    with zipfile.ZipFile(made) as archive:
+        assert archive.read("README.txt").startswith(b"a\\x0a\\udcff\\x1b[31m.h3probe.zip\n====")
+        assert json.loads(archive.read("environment.json"))
+
+
+def test_a_name_that_is_too_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is one line."""
+    assert main(["bundle", "x" * 300]) == 2
+    assert "File name too long" in capsys.readouterr().err

@@ -62,6 +62,7 @@ def test_a_junit_report(tmp_path: Path) -> None:
     [
         (["--junit", "h3.xml"], "--junit is for --expect"),
         (["--expect", "h3", "--junit", "no/such/folder/h3.xml"], "in a folder that is there"),
+        (["--expect", "h3", "--junit", "x" * 300], "File name too long"),
         (["--expect", "h3", "--junit", "."], "write the name of a file"),
         (["--expect", "http/4"], "--expect"),
     ],
