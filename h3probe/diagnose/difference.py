@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from h3probe.diagnose.retold import is_address, retell
 from h3probe.diagnose.rules import CATALOGUE
+from h3probe.diagnose.words import AT_ONCE, TOO_LITTLE
 from h3probe.records import DifferenceRecord, DifferenceSide, FindingRecord, TimeDifference
 from h3probe.text import count, seconds
 
@@ -203,9 +204,9 @@ def _http3(story: Retold) -> bool | None:
         return True
     over_quic, over_tcp = _ready_quic(story), _ready_tcp(story)
     if over_quic:
-        alone = not over_tcp and not story.tunnels
+        alone, said = not over_tcp and not story.tunnels, story.verdict.sentence
         # The verdict has looked at more than whether it was ready.
-        return True if alone and story.verdict.sentence.startswith("HTTP/3") else None
+        return True if alone and said.startswith("HTTP/3") and TOO_LITTLE not in said else None
     rules = {finding.rule for finding in story.findings}
     tried = bool(story.quic) and all(q.outcome not in (None, "established", "mid-stream") for q in story.quic)
     return False if tried or rules & {"proxy-downgrade", "no-quic-attempt"} else None
@@ -230,8 +231,9 @@ def _how(story: Retold) -> str:
         first = {"quic": ", and QUIC carried the first request", "tcp": ", and TCP carried the first request"}
         return "QUIC and TCP were ready" + first.get(carried or "", "")
     if over_quic:
-        at_once = _http3(story) and len(over_quic) == len(story.quic)
-        return "HTTP/3 from the first request" if at_once else "QUIC was ready"
+        if not _http3(story) or len(over_quic) < len(story.quic):
+            return "QUIC was ready"
+        return f"HTTP/3 {AT_ONCE}" if AT_ONCE in story.verdict.sentence else "HTTP/3"
     if any(tunnel.status is not None and 200 <= tunnel.status < 300 for tunnel in story.tunnels):
         return "HTTP/2 or HTTP/1.1 through a proxy's tunnel"
     if over_tcp:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from h3probe.diagnose.clients import recognise
 from h3probe.diagnose.fallback import wait_of
 from h3probe.diagnose.words import (
+    AT_ONCE,
     PROXY_ANSWERS,
+    TOO_LITTLE,
     WITNESSES,
     close_text,
     http_over_tcp,
@@ -242,9 +244,9 @@ def _quic_alone(story: Story, first: QuicConnection) -> str:
     worked = [q for q in story.quic if q.established]
     if any(c.mid_stream for c in story.connections) or not first.talked:
         many = f", one of {len(worked)} connections" if len(worked) > 1 else ""
-        little = "" if first.talked else "; too little followed to tell whether a request was answered"
+        little = "" if first.talked else f"; {TOO_LITTLE}"
         return f"{name}{_ready_after(first)}{many}{little}; {beside}."
-    return f"{name} from the first request{_ready_after(first)}; {beside}."
+    return f"{name} {AT_ONCE}{_ready_after(first)}; {beside}."
 
 
 def _tcp_beside(story: Story) -> str:

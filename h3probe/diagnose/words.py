@@ -38,6 +38,10 @@ WITNESSES: dict[KnownFrom, str] = {
     "decrypted": "as the decrypted traffic shows",
 }
 
+AT_ONCE = "from the first request"
+TOO_LITTLE = "too little followed to tell whether a request was answered"
+"""What a verdict on HTTP/3 says, and what it says instead where it is not sure; `diff` looks for both."""
+
 
 def initials(attempt: QuicConnection) -> str:
     """`5 Initials over 15.0 s`."""

@@ -207,3 +207,28 @@ def test_versions_that_are_known_are_named() -> None:
     assert difference.sentence.startswith(
         "In A 3 requests over HTTP/3; in B 1 request over HTTP/2, 2 requests over HTTP/3"
     )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "http3", "how"),
+    [
+        ("HTTP/3 from the first request, ready after 2.4 ms; no TCP was seen.", True, "HTTP/3 from the first request"),
+        (
+            "HTTP/3, ready after 19 ms; a TCP connection from before the capture may have carried requests too.",
+            True,
+            "HTTP/3",
+        ),
+        (
+            "HTTP/3, ready after 2 ms; too little followed to tell whether a request was answered; no TCP was seen.",
+            None,
+            "QUIC was ready",
+        ),
+    ],
+)
+def test_no_more_is_said_than_the_verdict_says(sentence: str, http3: bool | None, how: str) -> None:  # noqa: FBT001 - drawn
+    """A capture that began late has no first request, and one that ended early perhaps none at all."""
+    late: list[AnyRecord] = [HTTP3[0], replace(verdict("a.example:443"), sentence=sentence)]
+    difference = only(TCP, late)
+    assert difference.b is not None
+    assert difference.b.http3 is http3
+    assert f"; in B {how}." in difference.sentence

@@ -16,7 +16,7 @@ from h3probe.records import (
 
 def verdict(origin: str | None, client: str = "10.0.0.5", number: int = 1) -> VerdictRecord:
     """A verdict that says nothing."""
-    return VerdictRecord(f"verdict-{number}", 0.0, None, origin, client, None, "HTTP/3.", [])
+    return VerdictRecord(f"verdict-{number}", 0.0, None, origin, client, None, "HTTP/3 from the first request.", [])
 
 
 def quic(name: str, server: str = "192.0.2.1:443", sni: str | None = None, client: str = "10.0.0.5:1") -> QuicRecord:
