@@ -170,7 +170,7 @@ def test_verdict_and_findings_stand_beside_the_exchange() -> None:
     ]  # fmt: skip
     own = entry(records)["_h3probe"]
     assert own["findings"] == ["quic-unanswered", "quic-stalled"]
-    assert own["verdicts"] == ["HTTP/3."]
+    assert own["verdicts"] == ["HTTP/3 from the first request."]
     assert len(validated(records)["_h3probe"]["findings"]) == 3
 
 
