@@ -64,6 +64,8 @@ def report(done: Redacted, target: str) -> list[str]:
         lines.append(f"  left out: blocks of TLS secrets: {done.secrets}")
     if done.unfinished:
         lines.append(f"  made noise: packets with a part of a message that was never whole: {done.unfinished}")
-    if done.unreadable or done.truncated:
-        lines.append("  the input is damaged, or ends in the middle of a packet")
+    if done.unreadable:
+        lines.append(f"  read otherwise than written, or not at all: {done.unreadable} (`h3probe explain` says what)")
+    if done.truncated:
+        lines.append("  the input ends in the middle of a packet")
     return lines

@@ -48,5 +48,9 @@ def test_what_was_left_out_is_said() -> None:
         "  left out: comments: 3",
         "  left out: blocks of TLS secrets: 2",
         "  made noise: packets with a part of a message that was never whole: 1",
-        "  the input is damaged, or ends in the middle of a packet",
+        "  read otherwise than written, or not at all: 1 (`h3probe explain` says what)",
+    ]
+    assert report(Redacted(truncated=True), "-") == [
+        "0 of 0 packets written to standard output",
+        "  the input ends in the middle of a packet",
     ]
