@@ -96,26 +96,24 @@ def replacing(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     # As long a name as may be is too long with anything beside it.
     name = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
     beside = path.with_name(f".{name}.{secrets.token_hex(4)}")
-    try:
-        # Read again while it is written: an archive is.
-        with (
-            ended_in_order(),
-            os.fdopen(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as stream,
-        ):
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        if not force:
-            with contextlib.suppress(OSError):  # there are file systems without links
-                os.link(beside, path)  # which, other than renaming, fails where somebody was faster
-                return
-            refuse_existing(str(path), force=False)
-        beside.replace(path)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            beside.unlink()
+    with ended_in_order():
+        try:
+            # Read again while it is written: an archive is.
+            with os.fdopen(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            if not force:
+                with contextlib.suppress(OSError):  # there are file systems without links
+                    os.link(beside, path)  # which, other than renaming, fails where somebody was faster
+                    return
+                refuse_existing(str(path), force=False)
+            beside.replace(path)
+        except OSError as error:
+            raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                beside.unlink()
 
 
 def write_whole(name: str, texts: Iterable[str], *, force: bool) -> None:
