@@ -28,7 +28,8 @@ def test_kind_and_length_of_the_text_stay(address: ipaddress.IPv4Address | ipadd
     assume(address not in SPECIAL)
     replaced = ipaddress.ip_address(MAPPING.address(address.packed))
     assert replaced.version == address.version
-    assert len(str(replaced)) == len(str(address))
+    if not address.packed.startswith(addresses.EMBEDDING):  # which has the decimal digits of what it embeds
+        assert len(str(replaced)) == len(str(address))
     for kind in ("is_loopback", "is_private", "is_global", "is_multicast", "is_link_local", "is_unspecified"):
         assert getattr(replaced, kind) == getattr(address, kind), kind
 
