@@ -136,6 +136,10 @@ def _seen(story: Story, over: str) -> str:
     failed = story.unanswered
     without = f"; {count(len(failed), 'request')} got no response{_said(failed)}" if failed else ""
     where = WITNESSES[story.exchanges[0].known_from]
+    if story.astray and story.exchanges[0].known_from == "client-log":
+        counts = Counter([first, *later]).items()
+        some = " and ".join(f"{version} for {count(number, 'request')}" for version, number in counts)
+        return f"{some}{over}, {where}{without}; it tells of further ones, which lead to no connection seen here."
     if not later:
         answered = " that was answered" if without else ""
         return f"{first} for the one request{over}{answered}, {where}{without}."

@@ -65,3 +65,16 @@ def test_two_clients_at_once_are_not_mixed() -> None:
     assert [verdict.versions for verdict in explained.verdicts] == [{"HTTP/2": 1}, {"HTTP/2": 1}]
     assert not any("no response" in verdict.sentence for verdict in explained.verdicts)
     assert all(story.alt_svc == [] for story in explained.stories)
+
+
+def test_a_log_that_tells_of_more_than_was_seen() -> None:
+    """Where an answer of the log leads to no connection, those that do are not said to be all."""
+    network = Network()
+    quic, tcp = told_race(network)
+    network.told(0.5, tcp)
+    network.told(0.9, None, "HTTP/2")
+    network.told(1.0, quic, "HTTP/3")
+    assert "HTTP/2 for the first request" not in network.explain().sentence
+    assert network.explain().sentence.startswith(
+        "HTTP/2 for 1 request and HTTP/3 for 1 request, by the client's own log; it tells of further ones"
+    )

@@ -51,7 +51,10 @@ class _Connection:
 
 @dataclass(slots=True)
 class _Transfer:
-    """A transfer by its number: the request that is under way on it."""
+    """A transfer by its number: the request that is under way on it.
+
+    Its response may be printed before it, when both passed in one turn of curl's loop: `answered_ns` is when, then.
+    """
 
     connection: _Connection | None = None
     began_ns: int | None = None
@@ -64,6 +67,7 @@ class _Transfer:
     status: int | None = None
     alt_svc: list[str] = field(default_factory=list)
     overlapping: int = 0
+    answered_ns: int | None = None
 
 
 class CurlLog:
@@ -203,6 +207,8 @@ class CurlLog:
             known.overlapping = max(known.overlapping, 1) + 1  # Whose response comes next cannot be told.
         elif known.host is None and text.lower().startswith("host: "):
             known.host = text[6:].strip()
+        elif not text and known.answered_ns is not None:
+            self._answered(transfer, known, known.answered_ns)
 
     def _received(self, transfer: str | None, number: str | None, text: str) -> None:
         known = self._transfer(transfer)
@@ -220,8 +226,10 @@ class CurlLog:
                     known.alt_svc.append(value)
             case "date":
                 self._date(value)
+            case "" if known.status is not None and known.status >= 200 and known.method is None and known.began_ns:
+                known.answered_ns = self._now_ns
             case "" if known.status is not None:
-                self._answered(transfer, known)
+                self._answered(transfer, known, self._now_ns)
 
     def _date(self, value: str) -> None:
         utc_ns = http_date(value)
@@ -232,8 +240,8 @@ class CurlLog:
             self.clock.now_ns = utc_ns
         self.clock.anchor(utc_ns)
 
-    def _answered(self, transfer: str | None, known: _Transfer) -> None:
-        """The head of a response is complete."""
+    def _answered(self, transfer: str | None, known: _Transfer, at_ns: int) -> None:
+        """The heads of a request and of its response, which came at this time, are complete."""
         if known.status is not None and known.status < 200:
             known.status = None
             return
@@ -253,7 +261,7 @@ class CurlLog:
         if known.alt_svc:
             self._told.append(
                 ToldAltSvc(
-                    self._now_ns,
+                    at_ns,
                     "client-log",
                     parts[0],
                     tuple(known.alt_svc),
@@ -262,25 +270,23 @@ class CurlLog:
                     within_ns=self._within_ns,
                 )
             )
-        self._tell(known, parts, known.began_ns, known.method or "")
+        self._tell(known, parts, at_ns)
 
-    def _tell(
-        self, known: _Transfer, parts: tuple[str, str], began_ns: int | None, method: str, error: str | None = None
-    ) -> None:
+    def _tell(self, known: _Transfer, parts: tuple[str, str], at_ns: int, error: str | None = None) -> None:
         connection = known.connection or _Connection()
         self._told.append(
             ToldExchange(
-                time_ns=self._now_ns,
+                time_ns=at_ns,
                 known_from="client-log",
                 origin=parts[0],
-                method=method,
+                method=known.method or "",
                 url=parts[1],
                 version=known.version if error is None else None,
                 status=known.status if error is None else None,
                 local_port=connection.client.port if connection.client is not None else None,
                 client=connection.client,
                 server=connection.server,
-                began_ns=None if self._dated and self._live_ns is None else began_ns,
+                began_ns=None if self._dated and self._live_ns is None else known.began_ns,
                 error=error,
                 within_ns=self._within_ns,
             )
@@ -304,7 +310,7 @@ class CurlLog:
             parts = self._url(known)
             if parts is not None:
                 url = parts[1] if known.method is not None else ""
-                self._tell(known, (parts[0], url), known.began_ns, known.method or "", error[:LONGEST_ERROR])
+                self._tell(known, (parts[0], url), self._now_ns, error[:LONGEST_ERROR])
         self._transfers = BoundedTable(LIMIT)
 
 

@@ -133,3 +133,37 @@ def test_any_lines_are_read(lines: list[str]) -> None:
     reader.finish()
     for each in reader.take():
         assert each.origin.startswith(("http://", "https://"))
+
+
+EARLY = """\
+13:15:04.951398 [{n}-0] * Reusing existing https: connection with host localhost
+13:15:04.951400 [{n}-0] * [HTTP/3] [8] OPENED stream for https://localhost:4433/{n}
+13:15:04.951609 [{n}-0] < HTTP/3 200
+13:15:04.951622 [{n}-0] < alt-svc: h3=":4433"; ma=3600
+13:15:04.951632 [{n}-0] <
+13:15:04.951683 [{n}-0] > GET /{n} HTTP/3
+13:15:04.951683 [{n}-0] > Host: localhost:4433
+13:15:04.951683 [{n}-0] >
+"""
+
+
+def test_a_response_that_is_printed_before_its_request(tmp_path: Path) -> None:
+    """Where both passed in one turn of curl's loop, the response stands first, and is told as any other."""
+    opened = "13:15:04.9 [0-0] * Established connection to localhost (::1 port 4433) from ::1 port 39540\n"
+    reading = written(
+        tmp_path / "curl.log", opened.replace("04.9", "04.900000") + EARLY.format(n=0) + EARLY.format(n=1)
+    )
+    assert reading.rows == [("GET", f"{URL}{n}", "HTTP/3", 200, 39540) for n in (0, 1)]
+    assert len(reading.alt_svc) == 2
+    assert [e.time_ns - (e.began_ns or 0) for e in reading.exchanges] == [234_000, 234_000]
+
+
+def test_a_log_that_begins_within_a_response(tmp_path: Path) -> None:
+    """A response whose request was not seen is not given to the next request of its transfer."""
+    head = "13:15:04.951609 [0-0] < HTTP/1.1 401 Unauthorized\n13:15:04.951632 [0-0] <\n"
+    again = "".join(f"13:15:04.951683 [0-0] > {line}\n" for line in ("GET / HTTP/1.1", "Host: localhost:4433", ""))
+    answer = "13:15:04.961609 [0-0] < HTTP/1.1 200 OK\n13:15:04.961632 [0-0] <\n"
+    reading = written(
+        tmp_path / "curl.log", "13:15:04.951600 [0-0] * SSL connection using TLSv1.3\n" + head + again + answer
+    )
+    assert [row[3] for row in reading.rows] == [200]
