@@ -374,6 +374,9 @@ class Engine:
             story.over = self.client_over
             story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
             story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
+            ends = {(c.client.host, c.server) for c in story.connections}
+            # A command's connections are younger than the watch.
+            story.tcp_before = not self.wants_command and any(self.tracker.tcp.was_before(*end) for end in ends)
             story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
         add_told_facts(stories, self.tracker.told.facts)
         return stories
@@ -534,6 +537,7 @@ class Engine:
             malformed=self.tracker.decoder.malformed,
             evicted=max(self.tracker.evicted, self._kept.evicted),
             connections=[c for c in self._kept if self.filters.connection(c)],
+            rests=self.tracker.tcp.rests,
             first=self._first,
             proxy_died=self.tracker.proxy.facts.died,
         )

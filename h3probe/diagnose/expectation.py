@@ -209,7 +209,7 @@ def _on_the_wire(story: Story) -> _Told:
     quic = [q for q in story.quic if (q.established or q.mid_stream) and not is_dns(q)]
     tcp = [t for t in story.tcp if _may_carry(t)]
     unread = [q for q in story.quic if not q.decodable and q.version_negotiation is None]
-    if story.mixed or unread or (quic and tcp) or any(q.mid_stream for q in quic):
+    if story.mixed or unread or (quic and (tcp or story.tcp_before)) or any(q.mid_stream for q in quic):
         return _Told(frozenset(), open=True)
     if quic:
         talked = [q for q in quic if q.talked]

@@ -65,6 +65,7 @@ class CaptureFacts:
         malformed: Packets that could not be decoded.
         evicted: Connections forgotten to keep memory bounded.
         connections: All connections kept.
+        rests: TCP connections of which no more than segments without payload was seen.
         first: The first packet's mark, None when there was none.
         proxy_died: How h3probe's own proxy ended before it was told to, None where it did not.
     """
@@ -75,6 +76,7 @@ class CaptureFacts:
     malformed: int
     evicted: int
     connections: list[Connection]
+    rests: int
     first: Mark | None
     proxy_died: ProxyDied | None = None
 

@@ -101,6 +101,7 @@ class Story:
         in_the_clear: Whether it is about http:// requests that the proxy saw.
         software: The client software, from the first attempt that gives it away.
         exchanges: Requests and responses, as one vantage point saw them; in order of time.
+        tcp_before: Whether a TCP connection to one of its servers was there before the capture; it was seen to end.
         astray: Whether the client's log tells of an answer from its origin that leads to none of its connections.
         alt_svc: Alt-Svc lines of the origin.
         rejected: Times that the client refused the proxy's certificate.
@@ -145,6 +146,7 @@ class Story:
     software: Client | None = None
     exchanges: list[Seen] = field(default_factory=list)
     astray: bool = False
+    tcp_before: bool = False
     alt_svc: list[AltSvcSeen] = field(default_factory=list)
     rejected: list[CaRejected] = field(default_factory=list)
     trouble: list[UpstreamTrouble] = field(default_factory=list)

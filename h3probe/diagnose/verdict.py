@@ -246,7 +246,7 @@ def _quic_alone(story: Story, first: QuicConnection) -> str:
         before = f"{_why(story, others[0])} at {others[0].server} before it"
         return f"{name}{_ready_after(first)}; {before}. {_clause(beside)}."
     worked = [q for q in story.quic if q.established]
-    if any(c.mid_stream for c in story.connections) or not first.talked:
+    if story.tcp_before or any(c.mid_stream for c in story.connections) or not first.talked:
         many = f", one of {len(worked)} connections" if len(worked) > 1 else ""
         little = "" if first.talked else f"; {TOO_LITTLE}"
         return f"{name}{_ready_after(first)}{many}{little}; {beside}."
@@ -257,10 +257,10 @@ def _tcp_beside(story: Story) -> str:
     """Say in a clause what TCP did of which none became ready."""
     if not story.tcp and story.mixed:
         return "which TCP connections are this client's cannot be told"
+    if story.tcp_before or any(t.mid_stream for t in story.tcp):
+        return "a TCP connection from before the capture may have carried requests too"
     if not story.tcp:
         return "no TCP was seen"
-    if any(t.mid_stream for t in story.tcp):
-        return "a TCP connection from before the capture may have carried requests too"
     return "TCP was refused" if all(t.refused for t in story.tcp) else "TCP did not get ready"
 
 

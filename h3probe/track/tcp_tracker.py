@@ -73,6 +73,8 @@ class TcpTracker:
         # Connections whose bytes are put together; who holds them longest lets go of them.
         self._reading: BoundedTable[str, TcpConnection] = BoundedTable(HANDSHAKES_LIMIT)
         self._unread = 0
+        # What was left of connections from before the capture, as (a host, the endpoint at the other side).
+        self._rests: BoundedTable[tuple[bytes, Endpoint], bool] = BoundedTable(limit)
         # Ports let go of lately: what still comes on them is the rest of a connection that was told.
         self._past: BoundedTable[tuple[Endpoint, Endpoint], bool] = BoundedTable(limit)
 
@@ -84,6 +86,15 @@ class TcpTracker:
     def find(self, source: Endpoint, destination: Endpoint) -> TcpConnection | None:
         """Return the connection between two endpoints, whichever is the client."""
         return self.table.get(_key(source, destination))
+
+    def was_before(self, host: bytes, server: Endpoint) -> bool:
+        """Whether the last segments of a connection between them were seen, of which nothing else was."""
+        return (host, server) in self._rests
+
+    @property
+    def rests(self) -> int:
+        """Of how many connections no more was seen than segments without payload."""
+        return len(self._rests) // 2
 
     def accept(self, client: Endpoint, server: Endpoint, mark: Mark) -> TcpConnection:
         """Return the connection between two endpoints, a new one where no packet has shown it yet."""
@@ -168,9 +179,13 @@ class TcpTracker:
 
     def _open(self, segment: TcpSegment, *, opening: bool) -> TcpConnection | None:
         mark = Mark(segment.frame, segment.time_ns)
-        if not opening and not segment.payload and not segment.flags & SYN:
-            return None  # The rest of a connection that carries nothing more: nothing can be said about it.
         past = _key(segment.source, segment.destination) in self._past
+        if not opening and not segment.payload and not segment.flags & SYN:
+            # The rest of a connection that carries nothing more: no more can be said about it than that it was there.
+            if not past and segment.flags & (ACK | RST) == ACK:
+                self._rests.put((segment.source.host, segment.destination), True)
+                self._rests.put((segment.destination.host, segment.source), True)
+            return None
         if past and not segment.flags & SYN and not looks_like_client_hello(segment.payload):
             return None
         from_server = not opening and _sent_by_server(segment)

@@ -38,6 +38,8 @@ def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
     ]
     if web:
         gaps.append(f"{_count(len(web), 'TCP connection')} to port 443 had begun before it")
+    if facts.rests and not facts.connections:
+        gaps.append(f"of {_count(facts.rests, 'TCP connection')} it holds the end alone")
     if not gaps:
         return
     summary = f"The capture is not complete: {'; '.join(gaps)}. Nothing is concluded from what is missing."
