@@ -168,7 +168,7 @@ class TcpTracker:
 
     def _open(self, segment: TcpSegment, *, opening: bool) -> TcpConnection | None:
         mark = Mark(segment.frame, segment.time_ns)
-        if not opening and not segment.payload and not segment.flags & SYN:
+        if not opening and not segment.length and not segment.flags & SYN:
             return None  # The rest of a connection that carries nothing more: nothing can be said about it.
         past = _key(segment.source, segment.destination) in self._past
         if past and not segment.flags & SYN and not looks_like_client_hello(segment.payload):
