@@ -42,7 +42,7 @@ def report(  # noqa: PLR0913 - one parameter per option
     payload and no secrets. Several captures are read as one, as `explain` does.
     """
     from h3probe.errors import UserError  # noqa: PLC0415 - only where it is used
-    from h3probe.run.explaining import Asked, explained, frames  # noqa: PLC0415 - the decoders load here
+    from h3probe.run.explaining import Asked, Gist, explained, frames  # noqa: PLC0415 - the decoders load here
     from h3probe.run.whole_file import STDOUT, refuse_existing, write_whole  # noqa: PLC0415
     from h3probe.show.report import render, wanted_packets  # noqa: PLC0415 - imports Jinja
     from h3probe.text import LONGEST_PATH, clean  # noqa: PLC0415
@@ -54,7 +54,7 @@ def report(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError("--open is for a file")
     refuse_existing(output, force=force, sources=(*files, *logs, keylog or ""))
     asked = Asked(files, make_filters(origins, ports), key_log=keylog, client_logs=logs)
-    found = explained(asked)
+    found = explained(asked, Gist())
     names = [Path(name).name for name in files]
     title = ", ".join(names[:TITLE]) + (f" and {len(names) - TITLE} more" if len(names) > TITLE else "")
     write_whole(output, [render(found, frames(asked, wanted_packets(found)), title=title)], force=force)

@@ -33,6 +33,7 @@ class WriteOptions:
         force: Whether what is there is replaced.
         rotate: The size after which another file is begun.
         keep: How many of these stay.
+        redact: Whether names, addresses and credentials are replaced in it.
     """
 
     write: str | None
@@ -40,6 +41,7 @@ class WriteOptions:
     force: bool
     rotate: str | None
     keep: int | None
+    redact: bool
 
     @property
     def bundle(self) -> Path | None:
@@ -60,6 +62,8 @@ class WriteOptions:
         """
         wrong = {
             "--full is for the file of --write": self.full and self.write is None,
+            "--redact is for the file of --write": self.redact and self.write is None,
+            "--redact and --full exclude each other: payload becomes noise": self.redact and self.full,
             "--rotate is for the file of --write": self.rotate is not None and self.write is None,
             "--force is for the files of --write and --keylog": self.force and self.write is None and not keyed,
             "--keep is for the files of --rotate": self.keep is not None and self.rotate is None,
@@ -88,26 +92,35 @@ class WriteOptions:
             output: Says what goes wrong.
             command: What is run.
             interfaces: What is watched.
-            keyed: Whether there are TLS secrets: a capture gets them; a bundle what they tell, and not them.
+            keyed: Whether there are TLS secrets: a capture gets them, unless it is redacted; a bundle what they tell,
+                and not them.
 
         Raises:
             UserError: It cannot be written.
         """
         if self.write is None:
             return None
+        redactor = None
+        if self.redact:
+            from h3probe.redact import Mapping, Redactor  # noqa: PLC0415 - only where it is used
+
+            redactor = Redactor(Mapping())
         if self.bundle is not None:
             from h3probe.run.environment import of_run  # noqa: PLC0415 - only where it is used
             from h3probe.run.folder import FolderRecorder, folder_of  # noqa: PLC0415
 
             environment = of_run(command, interfaces)
-            return FolderRecorder(folder_of(self.bundle), output, environment, full=self.full, force=self.force)
-        if keyed:
+            return FolderRecorder(
+                folder_of(self.bundle), output, environment, full=self.full, force=self.force, redactor=redactor
+            )
+        if keyed and redactor is None:
             from h3probe.run.keyed_recorder import KeyedRecorder  # noqa: PLC0415 - only where it is used
 
             return KeyedRecorder(self.write, output, force=self.force)
         from h3probe.run.recorder import Recorder  # noqa: PLC0415 - only where it is used
 
-        return Recorder(self.write, output, full=self.full, force=self.force, rotation=self._rotation())
+        rotation = self._rotation()
+        return Recorder(self.write, output, full=self.full, force=self.force, rotation=rotation, redactor=redactor)
 
     def finish(self, output: Output) -> None:
         """Make the bundle, when the run is over; what it is made of stays where that fails."""
@@ -144,6 +157,8 @@ _OPTIONS = (
                  help="Write all that is seen: to a pcapng file, or, as NAME.h3probe.zip, to a bundle for a report."),
     click.option("--full", is_flag=True, help="With -w: keep payload too, not handshakes and headers alone."),
     click.option("--force", is_flag=True, help="With -w and --keylog: replace a file that holds something."),
+    click.option("--redact", is_flag=True,
+                 help="With -w: replace addresses, names and credentials in the file, as `h3probe redact` does."),
     click.option("--rotate", metavar="SIZE",
                  help="With -w: begin another file, NAME.0001.pcapng and so on, after this size (50M, 1G)."),
     click.option("--keep", metavar="N", type=click.IntRange(min=1),

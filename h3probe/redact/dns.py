@@ -19,6 +19,7 @@ _NAME_AT: Final = {_NS: 0, dns.CNAME: 0, _SOA: 0, _PTR: 0, _MX: 2, _SRV: 6, dns.
 _ECH, _IPV4HINT, _IPV6HINT, _DOHPATH = 5, 4, 6, 7
 _ADDRESS_PARAMETERS: Final = {_IPV4HINT: 4, _IPV6HINT: 16}
 _PLAIN_PARAMETERS: Final = frozenset({0, 1, 2, 3})
+_HEADER: Final = 12
 _MOST_LABELS: Final = 128
 # What one message may cost: a name that is pointed to again and again is walked again and again.
 _MOST_STEPS: Final = 20_000
@@ -31,10 +32,15 @@ def rewrite(payload: bytes, mapping: Mapping) -> bytes:
         message.all()
     except DecodeError:
         # A header alone tells nothing of DNS: any other protocol on its ports has twelve bytes as well.
-        end = message.reader.position if message.reader.position > 12 else 0
+        end = message.reader.position if message.reader.position > _HEADER else 0
         message.made[end:] = bytes(len(payload) - end)
     message.finish()
     return bytes(message.made)
+
+
+def is_whole(segment: bytes) -> bool:
+    """Whether a TCP segment holds one message behind its length (RFC 7766, 8), and no more."""
+    return len(segment) > 2 + _HEADER and int.from_bytes(segment[:2]) == len(segment) - 2
 
 
 class _Message:

@@ -20,9 +20,11 @@ _NEW_SESSION_TICKET, _CERTIFICATE, _SERVER_KEY_EXCHANGE, _CERTIFICATE_REQUEST = 
 _CERTIFICATE_VERIFY, _CLIENT_KEY_EXCHANGE, _CERTIFICATE_STATUS = 15, 16, 22
 _CERTIFICATE_AUTHORITIES: Final = 47
 # Extensions that say what an endpoint can do and not who it is; their contents stay. The rest keep type and length.
+# (40 was key_share up to draft 22 of TLS 1.3.)
 _HARMLESS: Final = frozenset(
     {1, tls_names.SUPPORTED_GROUPS, 11, tls_names.SIGNATURE_ALGORITHMS, 15, tls_names.ALPN, 22, 23, 24, 27,
-     28, 34, tls_names.EARLY_DATA, tls_names.SUPPORTED_VERSIONS, 45, 49, 50, tls_names.KEY_SHARE, 13172, 17513, 17613}
+     28, 34, 40, tls_names.EARLY_DATA, tls_names.SUPPORTED_VERSIONS, 45, 49, 50, tls_names.KEY_SHARE, 13172, 17513,
+     17613}
 )  # fmt: skip
 # First bytes of the cipher suites that there are (IANA's registry), GREASE (RFC 8701), and private ones.
 _SUITES: Final = frozenset(
@@ -136,8 +138,8 @@ class Hellos:
                 return self._pre_shared_keys(contents)
             case 44:  # cookie
                 return _vector(2, secret(Reader(contents).vector(2)))
-            case tls_names.ENCRYPTED_CLIENT_HELLO:
-                return self._encrypted_hello(contents)
+            case tls_names.ENCRYPTED_CLIENT_HELLO | 0xFFCE:
+                return self._encrypted_hello(contents, is_name=kind == 0xFFCE)
             case tls_names.QUIC_TRANSPORT_PARAMETERS | tls_names.QUIC_TRANSPORT_PARAMETERS_DRAFT:
                 return self._parameters(contents)
             case _ if kind == _CERTIFICATE_AUTHORITIES:
@@ -179,10 +181,12 @@ class Hellos:
             bound += _vector(1, secret(binders.vector(1)))
         return _vector(2, bytes(made)) + _vector(2, bytes(bound))
 
-    def _encrypted_hello(self, contents: bytes) -> bytes:
-        """The outer hello (RFC 9849, 5): suite, config, key, payload."""
+    def _encrypted_hello(self, contents: bytes, *, is_name: bool) -> bytes:
+        """The outer hello (RFC 9849, 5): suite, config, key, payload; or the draft's name alone, with a digest."""
         secret = self._mapping.credential
         reader = Reader(contents)
+        if is_name:  # suite, group, key, digest, payload
+            return reader.take(4) + b"".join(_vector(2, secret(reader.vector(2))) for _ in range(3))
         if reader.u8():
             return contents  # the inner one, which is empty
         suite, config = reader.take(4), reader.take(1)
@@ -191,12 +195,15 @@ class Hellos:
         )  # fmt: skip
 
     def _parameters(self, contents: bytes) -> bytes:
-        """QUIC's transport parameters (RFC 9000, 18)."""
+        """QUIC's transport parameters (RFC 9000, 18), also as they were written up to draft 26 of it."""
         made = bytearray(contents)
         reader = Reader(contents)
+        in_tls_style = int.from_bytes(contents[:2]) == len(contents) - 2
+        if in_tls_style:
+            reader.take(2)
         while reader.remaining:
-            number = reader.varint()
-            value = reader.take(reader.varint())
+            number = reader.u16() if in_tls_style else reader.varint()
+            value = reader.vector(2) if in_tls_style else reader.take(reader.varint())
             end = reader.position
             if number in _CONNECTION_IDS:
                 made[end - len(value) : end] = self._mapping.connection_id(value)

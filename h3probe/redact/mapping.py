@@ -19,6 +19,8 @@ FORMAT: Final = 1
 KEY_SIZE: Final = 32
 LIMIT: Final = 200_000
 """Entries of one table. Beyond it a replacement is still the same each time, but two things may get the same one."""
+LONGEST_WORD: Final = 1_024
+"""Bytes of a word that is remembered; a longer one is replaced just so, and is not in the file of the mapping."""
 _POOL: Final = 1 << 18
 _TRIES: Final = 200
 _PLAIN: Final = re.compile(rb"\w+", re.ASCII)
@@ -94,7 +96,13 @@ class Mapping:
 
     def word(self, word: bytes) -> bytes:
         """Replace a word that is no name: a part of a path, a user."""
+        if len(word) > LONGEST_WORD:
+            return bytes(names.LETTERS[byte % 26] for byte in self.credential(word))
         return self._assigned("words", word, lambda draw: names.letter_candidates(len(word), draw))
+
+    def program(self, name: bytes) -> bytes:
+        """Replace a program's name, unless many have that program."""
+        return name if name in names.PROGRAMS else self.word(name)
 
     def keeps(self, suffix: str) -> bool:
         """Whether the first label of what is the rest of a name, in lower case, stays as it is."""

@@ -24,8 +24,19 @@ RESERVED: Final = frozenset(
 # Labels of protocols (RFC 8552), and ports in front of them (RFC 9460, 2.3).
 _ATTRLEAF: Final = re.compile(r"_(?:\d{1,5}|https?|tcp|udp|dns|dns-sd|services|quic)")
 _WORD: Final = re.compile(rb"[^\s]+")
-# Letters and numbers with what stands around them; nothing with a dot, a slash, an @ or two colons within.
-_PLAIN_WORD: Final = re.compile(rb"[\"'(\[{]*(?:\w{1,32}:)?\w{1,32}[\"')\]},;:!?=]*\.?|\W+", re.ASCII)
+# Letters and numbers with what stands around them; nothing with a dot, a slash, an @ or two colons within, but for
+# versions, rates, parts of numbers, and the classes of Java's exceptions.
+_PLAIN_WORD: Final = re.compile(
+    rb"[\"'(\[{]*(?:(?:\w{1,32}:)?\w{1,32}|HTTP/\d(?:\.\d)?|\d{1,6}\.\d{1,6}|[GMk]bit/s"
+    rb"|(?:javax?|jdk|sun)(?:\.\w{1,32}){1,6}(?:Exception|Error))[\"')\]},;:!?=]*\.?|[^\w\x80-\xff]+",
+    re.ASCII,
+)
+_DOMAIN: Final = re.compile(r"(?:[A-Za-z0-9_-]{1,63}\.)+[A-Za-z][A-Za-z0-9-]{1,62}")
+# Processes that tell what software is used, and not whose it is.
+PROGRAMS: Final = frozenset(
+    {b"java", b"curl", b"chromium", b"chrome", b"firefox", b"python", b"python3", b"node", b"nginx", b"squid",
+     b"tinyproxy", b"mitmproxy", b"mitmdump", b"h3probe", b"wget", b"mvn", b"gradle"}
+)  # fmt: skip
 
 
 def letter_candidates(length: int, draw: Iterator[int]) -> Iterator[bytes]:
@@ -93,4 +104,14 @@ def literal(host: bytes) -> bytes | None:
 def words(text: bytes) -> Iterator[tuple[int, int, bool]]:
     """The words of a sentence: where each begins and ends, and whether it is an ordinary word or a small number."""
     for match in _WORD.finditer(text):
-        yield match.start(), match.end(), _PLAIN_WORD.fullmatch(match.group()) is not None
+        yield match.start(), match.end(), is_plain(match.group())
+
+
+def is_plain(word: bytes) -> bool:
+    """Whether a word is an ordinary one, or a number."""
+    return _PLAIN_WORD.fullmatch(word) is not None
+
+
+def is_domain(text: str) -> bool:
+    """Whether a word is written as a domain name with a dot in it is."""
+    return _DOMAIN.fullmatch(text) is not None and not is_plain(text.encode())

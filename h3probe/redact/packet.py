@@ -297,6 +297,8 @@ class FrameRewriter:
         piece = self._tcp.segment(
             Endpoint(packet.source, source), Endpoint(packet.destination, destination), seq, ack, flags, payload, length
         )
+        if piece is not None and (source in DNS_PORTS or destination in DNS_PORTS) and dns.is_whole(payload):
+            piece = Known(payload[:2] + dns.rewrite(payload[2:], self._mapping))
         if piece is not None:
             held.pieces.append((header_end, piece))
         else:

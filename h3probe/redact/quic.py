@@ -21,7 +21,7 @@ from h3probe.wire.quic.aggregate import LARGEST_PLAIN, split_aggregate
 from h3probe.wire.quic.frames import ConnectionClose, Crypto, Other, located_frames
 from h3probe.wire.quic.packets import LongPacket, ShortPacket, gquic_version, looks_like_quic, split_datagram
 from h3probe.wire.quic.protection import initial_keys, retry_is_valid, seal_packet, unmask
-from h3probe.wire.quic.versions import known
+from h3probe.wire.quic.versions import is_gquic, is_reserved, known
 from h3probe.wire.reassembly import Reassembler
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ STREAM_LIMIT: Final = 32 << 10
 CONNECTIONS_PER_FLOW: Final = 32
 IDS_PER_SENDER: Final = 64
 _TAG: Final = 16
+_COALESCED: Final = 8
+_LENGTHS: Final = 5
+"""Bytes that an empty token's length and a packet's length may take."""
 _HIGH_BITS: Final = bytes(byte | 0x80 for byte in range(256))
 
 
@@ -157,6 +160,28 @@ class SealedInitial:
         return self._seal(bytes(self._plain))
 
 
+def _lacks_fixed_bit(data: bytes) -> bool:
+    """Whether a long header of a version that is known stands there, but for the fixed bit."""
+    return bool(data) and data[0] & 0xC0 == 0x80 and known(int.from_bytes(data[1:5])) is not None
+
+
+def _lengths_end(packet: LongPacket, at: int) -> int:
+    """Where noise begins in a packet of a reserved version (RFC 9000, 15), or Google's: they may be like version 1.
+
+    Its lengths stay where there is no token, and they fit; else nothing does: it may be anything.
+    """
+    reader = Reader(packet.data, at)
+    initial, retry = packet.data[0] & 0x30 == 0, packet.data[0] & 0x30 == 0x30
+    if retry or not (is_reserved(packet.version) or is_gquic(packet.version)):
+        return at
+    try:
+        has_token = initial and reader.varint() != 0
+        fits = not has_token and reader.varint() <= reader.remaining and reader.position - at <= _LENGTHS
+    except DecodeError:
+        fits = False
+    return reader.position if fits else at
+
+
 def _seal(keys: PacketKeys, header: bytes, bare: Unmasked, plain: bytes) -> bytes:
     return seal_packet(keys, header, bare.number, plain, (bare.header[0] & 3) + 1)
 
@@ -200,8 +225,8 @@ class QuicRewriter:
                 pieces.append(Known(self._undecodable(part)))
                 continue
             pieces += [self._packet(flow, source, destination, packet) for packet in packets]
-            rest = len(part) - packets[-1].offset - len(packets[-1].data)
-            pieces.append(Known(bytes(rest)))
+            rest = part[packets[-1].offset + len(packets[-1].data) :]
+            pieces.append(Known(self._without_fixed_bit(rest) if _lacks_fixed_bit(rest) else bytes(len(rest))))
         return pieces[0] if len(pieces) == 1 else Joined(pieces)
 
     def quoted(self, source: Endpoint, destination: Endpoint, payload: bytes) -> bytes:
@@ -236,11 +261,30 @@ class QuicRewriter:
 
     def _undecodable(self, payload: bytes) -> bytes:
         """What is no packet, between packets: it stays none, by the fixed bit (RFC 9000, 17.2)."""
+        if _lacks_fixed_bit(payload):
+            return self._without_fixed_bit(payload)
         noise = self._stranger(payload)
         if not payload[0] & 0x80 or gquic_version(payload) is not None:
             return noise
         version = payload[1:5] if known(int.from_bytes(payload[1:5])) else b"\0\0\0\1"
         return (bytes((noise[0] & 0xBF,)) + version + noise[5:])[: len(payload)]
+
+    def _without_fixed_bit(self, payload: bytes) -> bytes:
+        """Packets whose sender made a random bit of the fixed one (RFC 9287): their headers, and noise."""
+        made = b""
+        for _ in range(_COALESCED):
+            if len(made) == len(payload):
+                break
+            first, rest = payload[len(made)], payload[len(made) + 1 :]
+            try:
+                packet = split_datagram(bytes((first | 0x40,)) + rest)[0]
+            except DecodeError:
+                packet = None
+            if not isinstance(packet, LongPacket):
+                break
+            protected = self._protected(packet)
+            made += bytes((protected[0] & (first | 0xBF),)) + protected[1:]
+        return made + self._mapping.noise(payload, len(payload) - len(made))
 
     def _first_byte(self, packet: bytes) -> int:
         """The form, fixed, type and spin bits; what is under header protection becomes noise."""
@@ -278,7 +322,10 @@ class QuicRewriter:
         at = len(made)
         if packet.kind == "version-negotiation":
             return made + data[at:], len(data)
-        if packet.kind in ("unknown", "retry"):
+        if packet.kind == "unknown":
+            end = _lengths_end(packet, at)
+            return made + data[at:end], end
+        if packet.kind == "retry":
             return made, at
         if packet.kind == "initial":
             reader = Reader(data, at)

@@ -19,9 +19,9 @@ _ADDRESS: Final = re.compile(
 )
 _NAME: Final = re.compile(r"(?<![\w.-])[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?P<port>:\d)?")
 _HEX: Final = re.compile(r"(?<![\w])[0-9a-f]{2,40}(?!\w)")
-
-
 _REASONS_LIMIT: Final = 64
+ANY_CLIENT: Final = "any"
+"""What a record says where it is about every client."""
 
 
 class RecordRedactor:
@@ -36,12 +36,11 @@ class RecordRedactor:
         self._processes: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
         self._fields: dict[str, Callable[[str], str]] = {
-            **dict.fromkeys(
-                ("client", "server", "proxy", "sender", "from", "origin", "target", "upstream"), self.endpoint
-            ),
+            **dict.fromkeys(("server", "proxy", "sender", "from", "origin", "target", "upstream"), self.endpoint),
             **dict.fromkeys(("sni", "name", "host"), self.host),
             **dict.fromkeys(("dcid", "client_scid", "server_scid"), self._connection_id),
             **dict.fromkeys(("summary", "advice", "sentence", "what", "reason", "error", "text"), self.text),
+            "client": self.client,
             "hints": self.host,
             "url": self._url,
             "value": self._alt_svc,
@@ -59,6 +58,13 @@ class RecordRedactor:
         """Redact `ip:port`, `host:port`, a process with its number, or one of them with a remark in brackets."""
         text, space, remark = text.partition(" (")
         return self._endpoint(text) + space + remark
+
+    def client(self, text: str) -> str:
+        """Redact whose requests they are: an endpoint, or a program, with its number or without."""
+        name, space, remark = text.partition(" (")
+        if ":" in name or "[" in name or names.literal(name.encode()) is not None:
+            return self.endpoint(text)
+        return self.process(name) + space + remark if name != ANY_CLIENT else text
 
     def _endpoint(self, text: str) -> str:
         process = _PROCESS.fullmatch(text)
@@ -78,7 +84,7 @@ class RecordRedactor:
 
     def process(self, name: str) -> str:
         """Redact a process's name."""
-        made = self._mapping.word(name.encode()).decode("latin-1")
+        made = self._mapping.program(name.encode()).decode("latin-1")
         self._processes[name] = made
         return made
 

@@ -39,6 +39,7 @@ class Redactor:
         dropped: Frames that were left out, by reason.
         unfinished: Frames that waited for longer than there was room or time.
         written: Frames given out.
+        taken: Frames that were, or will be: the number of the last one among them.
     """
 
     def __init__(self, mapping: Mapping) -> None:
@@ -46,6 +47,7 @@ class Redactor:
         self.dropped: Counter[str] = Counter()
         self.unfinished = 0
         self.written = 0
+        self.taken = 0
         hellos = Hellos(mapping)
         self._rewriter = FrameRewriter(mapping, QuicRewriter(mapping, hellos), TcpRewriter(mapping, hellos))
         self._held: deque[Held] = deque()
@@ -60,6 +62,7 @@ class Redactor:
             text = str(reason)
             self.dropped[text if text in self.dropped or len(self.dropped) < _REASONS else "other reasons"] += 1
             return self._ready(frame.time_ns)
+        self.taken += 1
         self._held.append(held)
         self._held_bytes += len(held.data)
         return self._ready(frame.time_ns)

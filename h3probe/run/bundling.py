@@ -7,9 +7,8 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,17 +16,18 @@ from h3probe.capture import bundle
 from h3probe.capture.pcapng_write import PcapngWriter
 from h3probe.errors import UserError
 from h3probe.events import CaptureEnded, Frame, Secrets
-from h3probe.records import FindingRecord, QuicRecord, SummaryRecord, TcpRecord, VerdictRecord
-from h3probe.run.environment import of_capture
-from h3probe.run.explaining import Asked, Explained, explain, outlines
-from h3probe.run.folder import WHOLE, FolderRecorder
+from h3probe.records import QuicRecord, SummaryRecord, TcpRecord
+from h3probe.run.environment import WHOLE, of_capture
+from h3probe.run.explaining import Asked, Gist, explain, outlines
+from h3probe.run.folder import FolderRecorder
 from h3probe.run.recorder import APPLICATION
-from h3probe.run.whole_file import ended_in_order, refuse_existing, replacing
+from h3probe.run.whole_file import STDOUT, ended_in_order, refuse_existing, replacing
 from h3probe.show.annotate import Annotator
 from h3probe.show.ndjson import to_json
 from h3probe.show.report import render, wanted_packets
 from h3probe.text import clean, count
 from h3probe.vantage.files import open_capture
+from h3probe.vantage.recorded import is_recorded, read_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,11 +38,9 @@ if TYPE_CHECKING:
     from h3probe.show.progress import Progress
     from h3probe.track.tracker import Tracker
 
-TOLD_MOMENTS = TOLD_RECORDS = TOLD_CONCLUSIONS = 5_000
-"""Moments, records, and findings and verdicts that a report is made of: nobody reads further, and they take memory."""
 OVERHEAD = 32
 """Bytes of a capture file beside each packet, more or less."""
-_LONGEST = 60
+LONGEST_NAME = 60
 """Signs of a bundle's name in that of what it is made of: 240 bytes at most, and a name has 255."""
 TAIL = 1 << 16
 """The end of a file of records, with its last line."""
@@ -55,11 +53,12 @@ capture.pcapng     the packets; Wireshark shows h3probe's comments beside them (
 events.ndjson      what h3probe concluded, one JSON object a line (`h3probe schema` describes it)
 observed.ndjson    what else was observed: owners of sockets, the proxy's events, the client's own log
 environment.json   versions, system, interfaces, proxy settings without credentials, what was dropped
-It holds addresses, host names and paths of requests; {left_out}.
+{holds}.
 `h3probe explain FILE` reads it all back and gives the same answer.
 """
-WITHOUT_PAYLOAD = "no bodies, cookies, credentials or TLS secrets"
-WITH_PAYLOAD = "and whole packets, with whatever was in them: look before you share it"
+WITHOUT_PAYLOAD = "It holds addresses, host names and paths of requests; no bodies, cookies, credentials or TLS secrets"
+WITH_PAYLOAD = "It holds whole packets, with whatever was in them: look before you share it"
+REDACTED = "Addresses, names, paths, connection IDs and credentials are replaced, by the same for the same"
 
 
 @dataclass(slots=True)
@@ -71,10 +70,8 @@ class Found:
         recorder: Gets packets and records; None where they are recorded already.
         lines: Gets the records, a line each; None where they are recorded.
         annotator: What stands beside which packet.
-        told: What a report is made of: no more than fits.
-        summary: The last record.
+        told: What a report is made of.
         guesses: What clients were recognised from the wire.
-        kept: How many records there were, by whether they conclude something.
     """
 
     wants_moments: ClassVar[bool] = True
@@ -83,10 +80,13 @@ class Found:
     recorder: FolderRecorder | None = None
     lines: BinaryIO | None = None
     annotator: Annotator = field(default_factory=Annotator)
-    told: Explained = field(default_factory=Explained)
-    summary: SummaryRecord | None = None
+    told: Gist = field(default_factory=Gist)
     guesses: set[str] = field(default_factory=set)
-    kept: Counter[bool] = field(default_factory=Counter)
+
+    @property
+    def summary(self) -> SummaryRecord | None:
+        """The last record."""
+        return self.told.summary
 
     @property
     def in_words(self) -> str:
@@ -101,37 +101,29 @@ class Found:
         """Take them."""
         records = list(records)
         self.annotator.records(records)
+        self.told.records(records)
         if self.recorder is not None:
             self.recorder.records(records)
         for record in records:
             if self.lines is not None:
                 self.lines.write(to_json(record).encode("utf-8", "replace") + b"\n")
-            self._keep(record)
             if isinstance(record, QuicRecord | TcpRecord) and record.client_guess is not None:
                 self.guesses.add(record.client_guess)
-
-    def _keep(self, record: AnyRecord) -> None:
-        concludes = isinstance(record, FindingRecord | VerdictRecord)
-        self.kept[concludes] += 1
-        if isinstance(record, SummaryRecord):
-            self.summary = record
-            if self.recorder is not None:
+            if isinstance(record, SummaryRecord) and self.recorder is not None:
                 self.recorder.observed(CaptureEnded(record.truncated, record.dropped))
-        elif self.kept[concludes] > (TOLD_CONCLUSIONS if concludes else TOLD_RECORDS):
-            return
-        self.told.all_records.append(record)
 
     def moments(self, moments: Iterable[Moment]) -> None:
         """Take them."""
         moments = list(moments)
         self.annotator.moments(moments)
-        self.told.all_moments += moments[: TOLD_MOMENTS - len(self.told.all_moments)]
+        self.told.moments(moments)
 
     def note(self, text: str) -> None:
         """The recorder's complaint; it is kept there."""
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """It has all been said."""
+        self.told.close()
 
     def take(self, event: Event, tracker: Tracker) -> None:
         """Take an event that the engine has taken."""
@@ -172,14 +164,15 @@ def bundle_captures(asked: Asked, target: Path, *, full: bool, force: bool, prog
     try:
         with (
             ended_in_order(),
-            tempfile.TemporaryDirectory(prefix=f".{target.name[:_LONGEST]}.", dir=target.parent) as name,
+            tempfile.TemporaryDirectory(prefix=f".{target.name[:LONGEST_NAME]}.", dir=target.parent) as name,
         ):
             folder = Path(name)
             secrets = full and asked.key_log is not None
-            recorder = FolderRecorder(folder, found, of_capture(asked.files), full=full, force=True, secrets=secrets)
+            recorder = FolderRecorder(folder, found, _recorded_where(asked), full=full, force=True, secrets=secrets)
             found.recorder = recorder
-            progress.begin("reading", _size(asked.files))
-            found.told.stories = outlines(explain(asked, found, found))
+            progress.begin("reading", size_of(asked.files))
+            names = ", ".join(Path(name).name for name in asked.files)
+            found.told.stories = outlines(explain(replace(asked, name=names), found, found))
             if found.summary is not None and not found.summary.packets:
                 raise UserError(f"{', '.join(asked.files)}: there are no packets in it to make a bundle of")
             recorder.close(None if found.summary is None else found.summary.dropped)
@@ -200,15 +193,26 @@ def bundle_folder(folder: Path, target: Path, *, force: bool, progress: Progress
     refuse_existing(str(target), force=force)
     found = Found(progress)
     try:
-        with tempfile.TemporaryFile(prefix=f".{target.name[:_LONGEST]}.", dir=target.parent) as lines:
+        with tempfile.TemporaryFile(prefix=f".{target.name[:LONGEST_NAME]}.", dir=target.parent) as lines:
             if not _is_complete(folder / bundle.EVENTS):
                 found.lines = lines
-            progress.begin("reading", _size([str(folder / bundle.CAPTURE)]))
-            found.told.stories = outlines(explain(Asked((str(folder),)), found, found))
+            progress.begin("reading", size_of([str(folder / bundle.CAPTURE)]))
+            # The folder's place is nobody's business.
+            found.told.stories = outlines(explain(Asked((str(folder),), name=target.name), found, found))
             _pack(folder, target, found, force=force)
     except OSError as error:
         raise UserError(f"{target} cannot be written: {error.strerror or error}") from error
     return found
+
+
+def _recorded_where(asked: Asked) -> dict[str, Any]:
+    """What a bundle that is bundled again says of where it was recorded; nothing is known of other captures."""
+    if len(asked.files) != 1 or asked.files[0] == STDOUT or not is_recorded(asked.files[0]):
+        return of_capture(asked.files)
+    environment = read_environment(asked.files[0]) or of_capture(asked.files)
+    if asked.client_logs or asked.key_log:  # which may name whatever there was
+        environment.pop("redacted", None)
+    return environment
 
 
 def _pack(folder: Path, target: Path, found: Found, *, force: bool) -> None:
@@ -236,7 +240,7 @@ def _readme(title: str, environment: Mapping[str, Any]) -> str:
         line="=" * len(title),
         version=environment.get("h3probe"),
         kept=kept,
-        left_out=WITH_PAYLOAD if kept == WHOLE else WITHOUT_PAYLOAD,
+        holds=REDACTED if "redacted" in environment else WITH_PAYLOAD if kept == WHOLE else WITHOUT_PAYLOAD,
     )
 
 
@@ -244,7 +248,7 @@ def _write_capture(archive: zipfile.ZipFile, capture: Path, found: Found, system
     """Write the packets with their comments; return those that the report shows the fields of."""
     wanted = wanted_packets(found.told)
     shown: dict[int, Frame] = {}
-    found.progress.begin("writing", _size([str(capture)]))
+    found.progress.begin("writing", size_of([str(capture)]))
     with open_capture(capture) as reader, archive.open(bundle.CAPTURE, "w", force_zip64=True) as sink:
         writer = PcapngWriter(sink, application=APPLICATION, os=system, comment=found.annotator.whole)
         for event in reader:
@@ -295,8 +299,8 @@ def _is_complete(events: Path) -> bool:
     return False
 
 
-def _size(files: Iterable[str]) -> int | None:
-    """Bytes of the files together; None where that is not known."""
+def size_of(files: Iterable[str]) -> int | None:
+    """Give the bytes of files together; None where that is not known."""
     try:
         return sum(Path(name).stat().st_size for name in files)
     except OSError:

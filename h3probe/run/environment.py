@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 PACKAGES: Final = ("scapy", "mitmproxy", "cryptography", "aioquic", "dnspython", "h2", "pylsqpack", "psutil")
 JAVA_VARIABLES: Final = (JAVA_VARIABLE, "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS", "SBT_OPTS")
+COMMAND_LINE: Final = "command line"
+"""Where settings of Java's may stand, too."""
+WHOLE: Final = "whole packets"
+TRIMMED: Final = "handshakes and headers"
+"""What is kept of packets."""
 JAVA_SETTING: Final = re.compile(
     r"-D(?:https?\.(?:proxyHost|proxyPort|nonProxyHosts)|socksProxy(?:Host|Port)|java\.net\.useSystemProxies"
     r"|jdk\.httpclient\.(?:HttpClient\.log|quic\.\w+|http3\.\w+|keepalive\.timeout[.\w]*))(?:=[^\s'\"]*)?"
@@ -73,7 +78,7 @@ def proxy_settings(environment: Mapping[str, str], command: Sequence[str] = ()) 
     found = {name: without_credentials(environment[name]) for name in PROXY_VARIABLES if environment.get(name)}
     found |= {name: environment[name] for name in BYPASS_VARIABLES if environment.get(name)}
     places = [(name, environment.get(name, "")) for name in JAVA_VARIABLES]
-    for name, text in (*places, ("command line", " ".join(command[1:]))):
+    for name, text in (*places, (COMMAND_LINE, " ".join(command[1:]))):
         settings = " ".join(JAVA_SETTING.findall(text))
         if settings:
             found[name] = settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -12,7 +13,7 @@ from h3probe.engine import Engine
 from h3probe.errors import KeyLogError
 from h3probe.events import Counted, Frame
 from h3probe.filters import Filters
-from h3probe.records import StoryOutline
+from h3probe.records import FindingRecord, StoryOutline, SummaryRecord, VerdictRecord
 from h3probe.run.replaying import Replay
 from h3probe.run.thinned import thinned
 from h3probe.vantage.clientlog.file import ClientLogFile
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # Moments are handed on in handfuls.
 HANDFUL = 256
+MOST_MOMENTS = MOST_RECORDS = MOST_CONCLUSIONS = 5_000
+"""Moments, records, and findings and verdicts that a report is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Asked:
         key_log: A file of TLS secrets.
         client_logs: Logs of the client's own.
         one_by_one: Whether each packet is looked at, however large a capture is; what is said is the same.
+        name: What records call the source; None for the names of the files.
     """
 
     files: tuple[str, ...]
@@ -51,6 +55,7 @@ class Asked:
     key_log: str | None = None
     client_logs: tuple[str, ...] = ()
     one_by_one: bool = False
+    name: str | None = None
 
 
 @dataclass(slots=True)
@@ -87,15 +92,54 @@ class Explained:
         """Nothing is held back."""
 
 
-def explained(asked: Asked) -> Explained:
-    """Explain, and give all of it at once.
+@dataclass(slots=True)
+class Gist(Explained):
+    """As much of it as a report is made of: nobody reads further, and the rest would take memory.
+
+    Attributes:
+        summary: The last record, which counts them all.
+        kept: How many records there were, by whether they conclude something.
+        left_out: How many records and moments are not here.
+    """
+
+    summary: SummaryRecord | None = None
+    kept: Counter[bool] = field(default_factory=Counter)
+    left_out: int = 0
+
+    def records(self, records: Iterable[AnyRecord]) -> None:
+        """Keep the first ones, and the last."""
+        for record in records:
+            concludes = isinstance(record, FindingRecord | VerdictRecord)
+            self.kept[concludes] += 1
+            if isinstance(record, SummaryRecord):
+                self.summary = record
+            elif self.kept[concludes] > (MOST_CONCLUSIONS if concludes else MOST_RECORDS):
+                self.left_out += 1
+                continue
+            self.all_records.append(record)
+
+    def moments(self, moments: Iterable[Moment]) -> None:
+        """Keep the first ones."""
+        moments = list(moments)
+        room = MOST_MOMENTS - len(self.all_moments)
+        self.all_moments += moments[:room]
+        self.left_out += max(len(moments) - room, 0)
+
+    def close(self) -> None:
+        """Say that it is not all."""
+        if self.left_out and not self.notes:
+            self.note("This is the beginning: more happened than a page can show. `h3probe explain` tells all of it.")
+
+
+def explained(asked: Asked, found: Explained | None = None) -> Explained:
+    """Explain, and give all of it at once, or as much of it as `found` keeps.
 
     Raises:
         CaptureError: A file cannot be read, or is no capture.
         KeyLogError: The secrets cannot be read.
         UserError: A client's log cannot be read, or is none.
     """
-    found = Explained()
+    found = Explained() if found is None else found
     found.stories = outlines(explain(asked, found))
     return found
 
@@ -222,7 +266,7 @@ def _open(asked: Asked, stack: ExitStack) -> list[CaptureReader | ProxyEvents | 
 def _engine(asked: Asked, readers: list[CaptureReader | ProxyEvents | Recorded], tap: Tap | None) -> Engine:
     formats = {reader.format for reader in readers}
     kind = next(iter(formats)) if len(formats) == 1 else None
-    engine = Engine(", ".join(asked.files), kind, replace(asked.filters), expects=asked.expects)
+    engine = Engine(asked.name or ", ".join(asked.files), kind, replace(asked.filters), expects=asked.expects)
     if formats == {"ndjson"}:  # what went past the proxy is in no event of its
         engine.vantage = "proxy"
     if asked.key_log is not None:

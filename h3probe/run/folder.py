@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 from h3probe.capture.bundle import CAPTURE, ENVIRONMENT, EVENTS, MEMBERS, OBSERVED
 from h3probe.errors import UserError
 from h3probe.events import Counted, Frame, Secrets, SocketOwner
+from h3probe.redact.events import EventRedactor
+from h3probe.run.environment import TRIMMED, WHOLE
 from h3probe.run.growing_file import GrowingFile
 from h3probe.run.recorder import Recorder
+from h3probe.run.redacted_environment import redacted_environment, what_was_redacted
 from h3probe.run.whole_file import replacing
 from h3probe.show.ndjson import to_json
 from h3probe.vantage.proxy_events import format_observed
@@ -22,10 +25,10 @@ if TYPE_CHECKING:
 
     from h3probe.events import Event, Told
     from h3probe.records import AnyRecord
+    from h3probe.redact import Redactor
     from h3probe.run.output import Output
 
 BUNDLE_SUFFIX = ".h3probe.zip"
-WHOLE, TRIMMED = "whole packets", "handshakes and headers"
 
 
 class FolderRecorder(Recorder):
@@ -38,6 +41,7 @@ class FolderRecorder(Recorder):
         full: As of `Recorder`.
         force: Replace what an earlier run left there.
         secrets: Keep TLS secrets, in the capture; else what they told is kept, and they are not.
+        redactor: As of `Recorder`. What is concluded is then told of when the bundle is made, from what is left.
 
     Attributes:
         dropped_secrets: Blocks of secrets that were left out.
@@ -55,29 +59,35 @@ class FolderRecorder(Recorder):
         full: bool,
         force: bool,
         secrets: bool = False,
+        redactor: Redactor | None = None,
     ) -> None:
         self.folder = folder
         self._secrets = secrets
+        self._event_redactor = None if redactor is None else EventRedactor(redactor.mapping)
         _make(folder, force=force)
-        super().__init__(folder / CAPTURE, output, full=full, force=force)
+        super().__init__(folder / CAPTURE, output, full=full, force=force, redactor=redactor)
         self._observed = GrowingFile(folder / OBSERVED, force=force)
         self._events = GrowingFile(folder / EVENTS, force=force)
         self.dropped_secrets = 0
-        environment["packets_kept"] = WHOLE if full else TRIMMED
-        with replacing(folder / ENVIRONMENT, force=True) as stream:
-            stream.write(json.dumps(environment, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        whole = full and environment.get("packets_kept") != TRIMMED
+        self._environment = environment | {"packets_kept": WHOLE if whole else TRIMMED}
+        if redactor is not None:
+            self._environment = redacted_environment(self._environment, redactor)
+        self._write_environment()
 
     @property
     def summary(self) -> str:
         """What was written, in a few words."""
-        return f"{self.frames} packets written to {self.folder}"
+        return f"{self._written} to {self.folder}"
 
     def observed(self, event: Event) -> None:
         """Write what is no packet."""
         if isinstance(event, Secrets):
             self._take_secrets(event)
         elif not isinstance(event, Frame | Counted | SocketOwner):
-            self._line(self._observed, format_observed(event, self.frames))
+            told = event if self._event_redactor is None else self._event_redactor.event(event)
+            if told is not None:
+                self._line(self._observed, format_observed(told, self.last_number))
 
     def decrypted(self, event: Told) -> None:
         """Write what decrypted traffic tells, which nobody can decrypt again without the secrets."""
@@ -86,7 +96,7 @@ class FolderRecorder(Recorder):
 
     def records(self, records: Iterable[AnyRecord]) -> None:
         """Write what is concluded."""
-        for record in records:
+        for record in records if self._event_redactor is None else ():
             self._line(self._events, to_json(record))
 
     def flush(self) -> None:
@@ -101,6 +111,15 @@ class FolderRecorder(Recorder):
         for file in (self._observed, self._events):
             with suppress(OSError):  # told of already, or the capture is whole all the same
                 file.close()
+        if self._redactor is not None:
+            self._environment["redacted"] = what_was_redacted(self._redactor)
+            with suppress(UserError):  # it says less then
+                self._write_environment()
+
+    def _write_environment(self) -> None:
+        with replacing(self.folder / ENVIRONMENT, force=True) as stream:
+            text = json.dumps(self._environment, indent=2, ensure_ascii=False) + "\n"
+            stream.write(text.encode("utf-8", "replace"))
 
     def _take_secrets(self, event: Secrets) -> None:
         if not self._secrets:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from h3probe.events import Event, Told
     from h3probe.records import AnyRecord
+    from h3probe.redact import Redactor
     from h3probe.run.output import Output
     from h3probe.track.tracker import Tracker
 
@@ -57,6 +58,7 @@ class Recorder:
         full: Keep payload as well; without it handshakes and headers are kept, credentials never.
         force: Replace a file that holds something.
         rotation: Split it: `NAME.0001.pcapng` and so on, each a capture by itself.
+        redactor: Replaces names, addresses and credentials in what is kept; what it holds back is written in its place.
 
     Attributes:
         stopped: Whether nothing more is written.
@@ -66,14 +68,22 @@ class Recorder:
         UserError: The file exists, or cannot be made.
     """
 
-    def __init__(
-        self, path: str | Path, output: Output, *, full: bool, force: bool, rotation: Rotation | None = None
+    def __init__(  # noqa: PLR0913 - one parameter per thing that is asked for
+        self,
+        path: str | Path,
+        output: Output,
+        *,
+        full: bool,
+        force: bool,
+        rotation: Rotation | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self.path = Path(path)
         self._output = output
         self._trimmer = None if full else Trimmer()
         self._force = force
         self._rotation = rotation
+        self._redactor = redactor
         self._flushed = time.monotonic()
         self._frames = 0
         self._kept: list[Path] = []
@@ -93,13 +103,24 @@ class Recorder:
         return self._frames
 
     @property
+    def last_number(self) -> int:
+        """The number that the latest frame has in the file, or will have."""
+        return self._frames if self._redactor is None else self._redactor.taken
+
+    @property
     def summary(self) -> str:
         """What was written, in a few words."""
         if self._rotation is None:
-            return f"{self._frames} packets written to {self.path}"
-        files = f"{self._frames} packets written to {count(len(self._kept) + self._deleted, 'file')}"
+            return f"{self._written} to {self.path}"
+        files = f"{self._written} to {count(len(self._kept) + self._deleted, 'file')}"
         deleted = f"; {count(self._deleted, 'older file')} deleted" if self._deleted else ""
         return f"{files}, the last one {self._kept[-1]}{deleted}"
+
+    @property
+    def _written(self) -> str:
+        left_out = 0 if self._redactor is None else self._redactor.dropped.total()
+        without = f" ({left_out} that cannot be redacted left out)" if left_out else ""
+        return f"{self._frames} packets{without} written"
 
     def take(self, event: Event, tracker: Tracker) -> None:
         """Write what is to be kept of an event; the tracker has taken it already, and knows what it belongs to."""
@@ -114,6 +135,15 @@ class Recorder:
             return
         if self._trimmer is not None:
             frame = self._trimmer.trim(frame, tracker)
+        if self._redactor is None:
+            self._write(frame)
+            return
+        for ready in self._redactor.frame(frame):
+            self._write(ready)
+
+    def _write(self, frame: Frame) -> None:
+        if self.stopped:
+            return
         try:
             if self._rotation is not None and self._stream.size >= self._rotation.size:
                 self._rotate(self._rotation)
@@ -162,6 +192,8 @@ class Recorder:
 
     def close(self, dropped: int | None) -> None:
         """Write the counters and close the file."""
+        for frame in () if self._redactor is None else self._redactor.finish():
+            self._write(frame)
         if self.stopped:
             return
         try:
@@ -180,7 +212,9 @@ class Recorder:
             path = path.with_name(f"{path.stem}.{number:04}{path.suffix or '.pcapng'}")
         stream = GrowingFile(path, force=self._force)
         self._kept.append(path)
-        return stream, PcapngWriter(stream, application=APPLICATION, os=this_os())
+        return stream, PcapngWriter(
+            stream, application=APPLICATION, os=None if self._redactor is not None else this_os()
+        )
 
     def _rotate(self, rotation: Rotation) -> None:
         self._stream.close()

@@ -180,7 +180,7 @@ class TcpTracker:
     def _open(self, segment: TcpSegment, *, opening: bool) -> TcpConnection | None:
         mark = Mark(segment.frame, segment.time_ns)
         past = _key(segment.source, segment.destination) in self._past
-        if not opening and not segment.payload and not segment.flags & SYN:
+        if not opening and not segment.length and not segment.flags & SYN:
             # The rest of a connection that carries nothing more: no more can be said about it than that it was there.
             if not past and segment.flags & (ACK | RST) == ACK:
                 self._rests.put((segment.source.host, segment.destination), True)

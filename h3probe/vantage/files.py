@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from h3probe.capture import CaptureReader, read_capture
 from h3probe.errors import CaptureError, DecodeError, KeyLogError
 from h3probe.events import Event, Frame, Secrets, Unreadable
-from h3probe.vantage.proxy_events import LONGEST_LINE, parse_event
+from h3probe.vantage.proxy_events import LONGEST_LINE, Line, parse_event
 from h3probe.vantage.recorded import Recorded, is_recorded
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def merge(readers: Iterable[Iterator[Event]]) -> Iterator[Event]:
         yield event
 
 
-class ProxyEvents(Iterator[Event]):
+class ProxyEvents(Iterator[Line | Unreadable]):
     """A file of the proxy's events (NDJSON), as `addons/h3probe_log.py` writes it; a context manager.
 
     Attributes:
@@ -112,7 +112,7 @@ class ProxyEvents(Iterator[Event]):
         self._line = 0
         self.truncated = False
 
-    def __next__(self) -> Event:
+    def __next__(self) -> Line | Unreadable:
         line = self._stream.readline(LONGEST_LINE + 1)
         if not line:
             raise StopIteration

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from h3probe.capture import bundle, read_capture
 from h3probe.errors import CaptureError, DecodeError
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_BROKEN: Final = 1_000
 """Lines of observations that cannot be read, after which none is."""
+LARGEST_ENVIRONMENT = 1 << 20
+"""Bytes of `environment.json` that are read."""
 
 
 class Recorded(Iterator[Event]):
@@ -138,6 +142,26 @@ def is_recorded(path: str) -> bool:
             return stream.read(len(bundle.MAGIC)) == bundle.MAGIC
     except (OSError, ValueError):
         return False
+
+
+def read_environment(path: str | Path) -> dict[str, Any]:
+    """Read what a bundle, or a folder, says of where it was recorded; hostile, and empty where it says nothing.
+
+    Raises:
+        CaptureError: It is neither, or not one that is believed.
+    """
+    opened, close = _members(Path(path), str(path))
+    try:
+        stream = opened(bundle.ENVIRONMENT)
+        if stream is None:
+            return {}
+        with contextlib.closing(stream):
+            found = json.loads(stream.read(LARGEST_ENVIRONMENT))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    finally:
+        close()
+    return found if isinstance(found, dict) else {}
 
 
 def _members(path: Path, name: str) -> tuple[Callable[[str], BinaryIO | None], Callable[[], None]]:

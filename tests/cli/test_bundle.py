@@ -55,6 +55,8 @@ def test_a_folder_stands_alone(tmp_path: Path, options: list[str], capsys: pytes
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--redact"], "--redact is for the file of --write"),
+        (["-w", "x.pcapng", "--redact", "--full"], "--redact and --full exclude each other"),
         (["--rotate", "1M"], "--rotate is for the file of --write"),
         (["-w", "x.pcapng", "--keep", "2"], "--keep is for the files of --rotate"),
         (["-w", "x.h3probe.zip", "--rotate", "1M"], "--rotate makes captures"),

@@ -2,11 +2,15 @@
 
 import json
 import os
+import re
 import subprocess
 import zipfile
 from collections.abc import Iterator
 
 import pytest
+
+from h3probe.redact import Mapping
+from h3probe.redact.records import RecordRedactor
 
 from .netns import Firewall
 from .parts import ADVERTISED, PROXY, RealParts, curl, java
@@ -41,21 +45,31 @@ SCENARIOS = {
     ),
 }
 
+REDACTED = {
+    "redacted-live": Scenario(
+        java(URL, "client", "ANY", 2), options=[*WRITTEN, "--redact", "--client-log", "--expect", "h3"]
+    ),
+    "redacted-live-capture": Scenario(
+        curl(URL, "--http3", "-4"), isolated=True,
+        options=["-w", "run.pcapng", "--redact", "--keylog", "keys.log"],
+    ),
+}  # fmt: skip
+
 pytestmark = pytest.mark.xdist_group("watch-bundle")
 
 
 @pytest.fixture(scope="module")
 def watched(parts: RealParts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SideBySide]:
     """Give what came of each scenario, by its name."""
-    side_by_side = SideBySide(parts, tmp_path_factory.mktemp("bundle"), SCENARIOS, ("noise",))
+    side_by_side = SideBySide(parts, tmp_path_factory.mktemp("bundle"), SCENARIOS | REDACTED, ("noise",))
     yield side_by_side
     side_by_side.close()
 
 
-def explain(seen: Watched) -> list[Record]:
+def explain(seen: Watched, bundle: str = BUNDLE) -> list[Record]:
     """Give the records that the bundle leads to."""
     done = subprocess.run(
-        [*H3PROBE, "explain", "--json", str(seen.folder / BUNDLE)], capture_output=True, text=True, check=False
+        [*H3PROBE, "explain", "--json", str(seen.folder / bundle)], capture_output=True, text=True, check=False
     )
     assert done.stderr == ""
     records = [json.loads(line) for line in done.stdout.splitlines()]
@@ -136,3 +150,51 @@ def test_wireshark_reads_the_packets_and_their_comments(watched: SideBySide, nam
     for connection in [*seen.all("quic"), *seen.all("tcp")]:
         if connection["process"] is not None:
             assert connection["process"]["name"] in comments[str(connection["first_packet"])]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_redacted_it_gives_the_same_answer(watched: SideBySide, name: str) -> None:
+    """In other names, with the same packets: `redact` reads whatever a run observed."""
+    seen = watched[name]
+    redacted, mapping = seen.folder / "public.h3probe.zip", seen.folder / "private.json"
+    subprocess.run(
+        [*H3PROBE, "redact", str(seen.folder / BUNDLE), "-o", str(redacted), "--map", str(mapping)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    redactor = RecordRedactor(Mapping.from_json(mapping.read_text()))
+    before = [redactor.record(record) for record in explain(seen)]
+    after = explain(seen, redacted.name)
+    assert without_places(answer(after)) == without_places(answer(before))
+
+
+def without_places(found: dict[str, list[object]]) -> str:
+    """Without the numbers and times of packets: those before them may be of a kind that is left out."""
+    found["connections"] = [each[:5] for each in found["connections"] if isinstance(each, list)]
+    return re.sub(r'"(frame|at)": (?:[\d.]+|null)', r'"\1": 0', json.dumps(found))
+
+
+def test_redacted_while_it_is_written(watched: SideBySide) -> None:
+    """What the run prints is its user's own; in the bundle are other connection IDs, and the same verdict."""
+    seen = watched["redacted-live"]
+    records = explain(seen)
+    for kind in ("verdict", "expectation"):
+        assert [[r.get("versions"), r.get("met")] for r in records if r["type"] == kind] == [
+            [r.get("versions"), r.get("met")] for r in seen.all(kind)
+        ]
+    assert records[-1]["exit_status"] == seen.one("summary")["exit_status"]
+    ids = {r["dcid"] for r in seen.all("quic")}
+    assert ids
+    with zipfile.ZipFile(seen.folder / BUNDLE) as archive:
+        assert json.loads(archive.read("environment.json"))["redacted"]["packets_made_noise"] == 0
+        for name in archive.namelist():
+            data = archive.read(name)
+            assert not any(each.encode() in data or bytes.fromhex(each) in data for each in ids)
+
+
+def test_a_redacted_capture_has_no_secrets(watched: SideBySide) -> None:
+    """Whoever asks for a redacted capture gets no secrets in it, which would open nothing."""
+    seen = watched["redacted-live-capture"]
+    data = (seen.folder / "run.pcapng").read_bytes()
+    assert b"_TRAFFIC_SECRET" in (seen.folder / "keys.log").read_bytes()
+    assert b"_SECRET" not in data
+    assert not any(bytes.fromhex(record["dcid"]) in data for record in seen.all("quic"))

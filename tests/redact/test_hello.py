@@ -61,6 +61,19 @@ def test_a_client_hello() -> None:
     assert new.max_idle_timeout == old.max_idle_timeout
 
 
+def test_drafts() -> None:
+    """Extensions as drafts had them keep their lengths inside: Encrypted SNI, transport parameters up to draft 26."""
+    old = b"\x00\x01\x00\x04\x80\x00\x75\x30" + b"\x12\x34" + vector(2, SECRET)
+    esni = b"\x13\x01\x00\x1d" + vector(2, SECRET) + vector(2, SECRET) + vector(2, SECRET)
+    body = client_hello([server_name(NAME), (0xFFA5, vector(2, old)), (0xFFCE, esni), (40, vector(2, b"key"))])
+    made = HELLOS.message(1, body)
+    assert len(made) == len(body)
+    assert SECRET not in made
+    assert vector(2, old)[:12] in made  # the total, a limit with its length, the next number
+    assert esni[:6] in made
+    assert vector(2, b"key") in made
+
+
 def test_lengths_that_lie() -> None:
     """A list of cipher suites that runs on into the name does not carry it along."""
     body = bytearray(client_hello([server_name(NAME)]))

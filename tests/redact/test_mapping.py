@@ -214,3 +214,13 @@ def test_a_mapping_made_to_harm(text: str) -> None:
     """Nesting without end, and a key of another size, are refused."""
     with pytest.raises(UserError, match="no mapping"):
         Mapping.from_json(text)
+
+
+def test_long_words_take_no_room() -> None:
+    """They are replaced by letters, the same for the same, and not remembered."""
+    mapping = Mapping(KEY)
+    word = b"ann" * 1000
+    assert len(mapping.word(word)) == len(word)
+    assert mapping.word(word) == mapping.word(word)
+    assert mapping.word(word).isalpha()
+    assert not mapping.tables["words"]

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from h3probe.events import Endpoint, Frame
-from h3probe.redact import Mapping, Redactor
+from h3probe.redact import Mapping, Redactor, dns
 from h3probe.redact.checksum import checksum, pseudo_header
 from h3probe.vantage import synthesis
+from h3probe.vantage.synthesis import Segment
 from h3probe.wire.packet import TcpSegment, UdpDatagram
-from tests.redact.flows import CLIENT, KEY, SERVER, STATIONS, Wire, facts, redacted
+from tests.redact.flows import CLIENT, KEY, SERVER, STATIONS, Wire, facts, payloads, redacted
+from tests.redact.test_dns import answer as dns_answer
 from tests.wire import packets
 
 CLIENT6 = Endpoint(bytes.fromhex("20010470aabb00010000000000000023"), 50123)
@@ -212,3 +214,19 @@ def test_what_stands_behind_a_packet_in_a_tunnel() -> None:
     (made,) = redacted([packets.frame(packets.ipv4(inner + b"www.secret.org", 4), 101)], Mapping(KEY))
     assert b"secret" not in made.data
     assert len(made.data) == 20 + len(inner) + 14
+
+
+def test_dns_over_tcp() -> None:
+    """A message that is whole in one segment has the names that it would have over UDP; another one becomes noise."""
+    wire, mapping = Wire(), Mapping(KEY)
+    message = dns_answer()
+    segments = [len(message).to_bytes(2) + message, len(message).to_bytes(2) + message[:-1]]
+    server = Endpoint(SERVER.host, 53)
+    frames = [
+        wire.frame(synthesis.tcp(server, CLIENT, Segment(synthesis.ACK, 1 + number * 1000, 1, data)), back=True)
+        for number, data in enumerate(segments)
+    ]
+    whole, part = payloads(redacted(frames, mapping))
+    assert whole == segments[0][:2] + dns.rewrite(message, mapping)
+    assert len(part) == len(segments[1])
+    assert b"hidden" not in part

@@ -202,3 +202,51 @@ def test_gquic_keeps_its_version() -> None:
     assert made[1:9] == NEW_SERVER_ID
     assert made[9:13] == b"Q043"
     assert b"secret" not in made
+
+
+def test_a_reserved_version() -> None:
+    """Lengths that fit stay, so that Wireshark reads the header; what does not fit may be anything, and is noise."""
+    plain = initial(crypto(0, hello()), size=1200)
+    reserved = plain[:1] + bytes.fromhex("0a0a0a0a") + plain[5:]
+    at = 7 + len(DCID) + len(SCID)
+    odd = reserved[: at + 1] + b"\x45\x00" + reserved[at + 3 :]
+    wire = Wire()
+    made, other = payloads(redacted([wire.udp(reserved), wire.udp(odd)], Mapping(KEY)))
+    for one in (made, other):
+        assert one[:5] == reserved[:5]
+        packet = split_datagram(one)[0]
+        assert isinstance(packet, LongPacket)
+        assert (packet.dcid, packet.scid) == (NEW_DCID, NEW_SCID)
+        assert reserved[at + 3 : at + 11] not in one
+    assert made[at : at + 3] == reserved[at : at + 3]
+    assert other[at : at + 3] != odd[at : at + 3]
+
+
+def test_packets_without_the_fixed_bit() -> None:
+    """Where a sender made it random (RFC 9287) the headers stay readable, alone and behind another packet."""
+    plain = opaque("handshake", bytes(range(40)), dcid=SCID, scid=SERVER_ID)
+    grease = bytes((plain[0] & 0xBF,)) + plain[1:]
+    wire = Wire()
+    first = initial(crypto(0, hello()), size=600)
+    made = payloads(
+        redacted([wire.udp(first), wire.udp(grease + grease, back=True), wire.udp(first + grease)], MAPPING)
+    )
+    for one in (made[1][: len(grease)], made[1][len(grease) :], made[2][len(first) :]):
+        assert len(one) == len(grease)
+        assert one[0] & 0xF0 == grease[0] & 0xF0
+        packet = split_datagram(bytes((one[0] | 0x40,)) + one[1:])[0]
+        assert isinstance(packet, LongPacket)
+        assert (packet.dcid, packet.scid) == (NEW_SCID, NEW_SERVER_ID)
+        assert bytes(range(8)) not in one
+
+
+def test_many_packets_without_the_fixed_bit() -> None:
+    """After a few of them it is noise, so that no datagram costs more than it is long."""
+    plain = opaque("handshake", bytes(range(40)), dcid=SCID, scid=SERVER_ID)
+    grease = bytes((plain[0] & 0xBF,)) + plain[1:]
+    wire = Wire()
+    first = initial(crypto(0, hello()), size=600)
+    made = payloads(redacted([wire.udp(first), wire.udp(grease * 20, back=True)], MAPPING))[1]
+    assert len(made) == len(grease) * 20
+    assert made.count(NEW_SERVER_ID) == 8
+    assert SERVER_ID not in made

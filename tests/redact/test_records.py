@@ -57,3 +57,15 @@ def test_what_says_nothing_stays() -> None:
     record = {"type": "tcp", "client": "127.0.0.1:5", "server": "[::1]:443", "sni": None, "origin": "localhost:443"}
     assert redactor.record(record) == record
     assert redactor.record({"client": "127.0.0.1 (JDK 26 HttpClient)"}) == {"client": "127.0.0.1 (JDK 26 HttpClient)"}
+
+
+def test_a_program_that_many_have() -> None:
+    """Its name tells what software is used, and stays, with its number and without."""
+    redactor = RecordRedactor(Mapping(KEY))
+    for client in ("curl (curl or another ngtcp2 client)", "java[4711]", "curl", "any"):
+        assert redactor.record({"type": "verdict", "client": client})["client"] == client
+    made = [
+        redactor.record({"client": client})["client"] for client in ("annstool[7]", "annstool (an app)", "annstool")
+    ]
+    assert made == [f"{made[2]}[7]", f"{made[2]} (an app)", made[2]]
+    assert made[2] != "annstool"

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from h3probe.capture import PcapngWriter
 from h3probe.capture.bundle import MEMBERS
 from h3probe.errors import CaptureError, UserError
+from h3probe.events import Endpoint
 from h3probe.records import AnyRecord, SummaryRecord
-from h3probe.run import bundling
+from h3probe.run import explaining
 from h3probe.run.bundling import bundle_captures, bundle_folder
 from h3probe.run.explaining import Asked, explained
 from h3probe.run.folder import FolderRecorder
@@ -105,7 +107,7 @@ def test_a_bundle_of_a_bundle(tmp_path: Path) -> None:
     """It is a capture like any other, with what was observed beside it."""
     first = bundled(tmp_path / "a.h3probe.zip", CAPTURE)
     second = bundled(tmp_path / "b.h3probe.zip", first)
-    for name in ("capture.pcapng", "observed.ndjson"):
+    for name in ("capture.pcapng", "observed.ndjson", "environment.json"):
         assert members(first)[name] == members(second)[name]
 
 
@@ -169,12 +171,27 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 def test_a_report_is_made_of_no_more_than_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit records are in the bundle, and not in memory."""
-    monkeypatch.setattr(bundling, "TOLD_RECORDS", 1)
-    monkeypatch.setattr(bundling, "TOLD_CONCLUSIONS", 2)
-    monkeypatch.setattr(bundling, "TOLD_MOMENTS", 3)
+    monkeypatch.setattr(explaining, "MOST_RECORDS", 1)
+    monkeypatch.setattr(explaining, "MOST_CONCLUSIONS", 2)
+    monkeypatch.setattr(explaining, "MOST_MOMENTS", 3)
     target = tmp_path / "x.h3probe.zip"
     found = bundle_captures(Asked((str(CAPTURE),)), target, full=False, force=False, progress=Progress(None))
     assert [record.type for record in found.told.all_records[:1]] == ["capture"]
     assert isinstance(found.told.all_records[-1], SummaryRecord)
     assert (len(found.told.all_records), len(found.told.all_moments)) == (4, 3)
     assert len(re.findall(rb'"type":"finding"', members(target)["events.ndjson"])) == 5
+    assert b"more happened than a page can show" in members(target)["report.html"]
+
+
+def test_a_connection_that_had_begun_before(tmp_path: Path) -> None:
+    """What is cut off its packets leaves a connection that is told of as before: by what they held on the wire."""
+    capture = tmp_path / "late.pcapng"
+    late = Traffic(server=Endpoint(bytes([127, 0, 0, 1]), 443))
+    with capture.open("wb") as stream:
+        writer = PcapngWriter(stream, application="test")
+        for frame in [late.tcp(b"\x17\x03\x03\x00\x50" + bytes(80), back=True) for _ in range(3)]:
+            writer.packet(frame)
+    path = bundled(tmp_path / "x.h3probe.zip", capture)
+    expected = answer(explained(Asked((str(capture),))).all_records)
+    assert "incomplete-capture" in {record.get("rule") for record in expected}
+    assert answer(explained(Asked((str(path),))).all_records) == expected

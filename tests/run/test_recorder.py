@@ -12,10 +12,14 @@ import pytest
 
 from h3probe.errors import UserError
 from h3probe.events import Frame
+from h3probe.redact import Mapping, Redactor
 from h3probe.run.recorder import Recorder, Rotation
 from h3probe.track.tracker import Tracker
 from h3probe.vantage.files import open_capture
+from tests.redact.flows import CLIENT, SERVER, STATIONS, Wire, hello
 from tests.run.traffic import Traffic
+from tests.wire import packets
+from tests.wire.quic_builder import crypto, initial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -170,7 +174,10 @@ KILLED = """
 import os, sys, time
 from h3probe.run import recorder
 from tests.run.test_recorder import Notes, record
+from tests.redact.flows import CLIENT, SERVER, STATIONS, Wire, hello
 from tests.run.traffic import Traffic
+from tests.wire import packets
+from tests.wire.quic_builder import crypto, initial
 
 recorder.FLUSH_S = 0.0
 writing = recorder.Recorder(sys.argv[1], Notes(), full=False, force=False)
@@ -239,3 +246,50 @@ def test_a_file_that_is_in_the_way(tmp_path: Path) -> None:
     assert "trace.0002.pcapng exists already" in notes.notes[0]
     assert (tmp_path / "trace.0002.pcapng").read_text() == "mine"
     assert not read(tmp_path / "trace.0001.pcapng")[1]
+
+
+def test_redacted_frames_come_in_order(tmp_path: Path) -> None:
+    """What waits for the rest of a name is written in its place, at the end at the latest; what is not is counted."""
+    wire = Wire()
+    name, rest = hello()[:60], hello()[60:]
+    frames = [
+        wire.udp(initial(crypto(0, name), size=1200)),
+        wire.tcp(flags=0x02),
+        packets.frame(packets.ethernet(b"x" * 50, 0x88CC)),
+        wire.udp(initial(crypto(60, rest), number=1, size=1200)),
+        wire.udp(initial(crypto(0, name), dcid=b"another1", size=1200)),
+        wire.tcp(flags=0x10),
+    ]
+    redactor = Redactor(Mapping())
+    notes = Notes()
+    with Recorder(tmp_path / "x.pcapng", notes, full=False, force=False, redactor=redactor) as writing:
+        record(writing, frames[:2])
+        assert (writing.frames, writing.last_number) == (0, 2)
+        record(writing, frames[2:4])
+        assert (writing.frames, writing.last_number) == (3, 3)
+        record(writing, frames[4:])
+        assert (writing.frames, writing.last_number) == (3, 5)
+        writing.close(0)
+    assert writing.summary == f"5 packets (1 that cannot be redacted left out) written to {tmp_path / 'x.pcapng'}"
+    found, _, _ = read(tmp_path / "x.pcapng")
+    assert [frame.time_ns for frame in found] == [frame.time_ns for frame in [*frames[:2], *frames[3:]]]
+    data = (tmp_path / "x.pcapng").read_bytes()
+    for hidden in (CLIENT.host, SERVER.host, *STATIONS):
+        assert hidden not in data
+
+
+def test_redacted_files_that_rotate_have_one_mapping(tmp_path: Path) -> None:
+    """The same address has the same replacement in each of them."""
+    wire = Wire()
+    rotation = Rotation(10_000, None)
+    redactor = Redactor(Mapping())
+    with Recorder(
+        tmp_path / "x.pcapng", Notes(), full=True, force=False, rotation=rotation, redactor=redactor
+    ) as writing:
+        record(writing, [wire.udp(initial(crypto(0, hello()), size=1200)) for _ in range(20)])
+    parts = sorted(tmp_path.iterdir())
+    assert len(parts) == 3
+    replaced = redactor.mapping.address(CLIENT.host)
+    for part in parts:
+        assert CLIENT.host not in part.read_bytes()
+        assert replaced in part.read_bytes()

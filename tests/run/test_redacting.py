@@ -5,23 +5,45 @@ from __future__ import annotations
 import gzip
 import json
 import stat
-from typing import TYPE_CHECKING
+import zipfile
+from pathlib import Path
 
 import pytest
 
 from h3probe.capture import PcapngWriter
 from h3probe.errors import CaptureError, UserError
-from h3probe.events import Dropped, Frame, Secrets
+from h3probe.events import (
+    ConnectionOwner,
+    Dropped,
+    Event,
+    Frame,
+    Process,
+    ProxyLog,
+    RunBegan,
+    RunEnded,
+    Secrets,
+    TimePassed,
+    TunnelAnswered,
+    TunnelAsked,
+)
+from h3probe.records import ExchangeRecord, QuicRecord
+from h3probe.redact import Mapping, Redactor
+from h3probe.redact.records import RecordRedactor
 from h3probe.run import redacting
+from h3probe.run.bundling import bundle_captures, bundle_folder
+from h3probe.run.explaining import Asked, explained
+from h3probe.run.folder import FolderRecorder
 from h3probe.run.redacting import redact
 from h3probe.run.whole_file import open_whole
+from h3probe.show.progress import Progress
 from h3probe.vantage.files import open_capture
-from tests.redact.flows import CLIENT, NAME, Wire, hello
+from h3probe.vantage.proxy_events import format_event, parse_event
+from tests.redact.flows import CLIENT, MS, NAME, SERVER, START_NS, Wire, hello
+from tests.run.test_bundling import answer
+from tests.run.test_folder import record
+from tests.run.test_recorder import Notes
 from tests.wire import packets
 from tests.wire.quic_builder import crypto, initial
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def capture(path: Path, *, interface: str = "ann-vpn") -> Path:
@@ -162,3 +184,140 @@ def test_the_input_is_never_the_output(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="is read"):
             redact(str(source), str(target), kept=(), map_file=map_file, force=True)
     assert source.read_bytes() == before
+
+
+ENVIRONMENT = {
+    "h3probe": "0.1.0",
+    "os": "Linux 6.8.0-annsbox",
+    "interfaces": [{"name": "ann-vpn", "addresses": ["192.168.7.23"], "up": True, "mtu": 1500}],
+    "proxy_settings": {"https_proxy": "http://proxy.secret-host.org:3128", "NO_PROXY": ".secret-host.org,10.0.0.0/8"},
+    "client": {"program": "java", "path": "~/hidden/bin/java", "java_version": "26.0.1"},
+}
+
+
+def run_of_ann(folder: Path) -> Path:
+    """What a run left, with a name worth hiding wherever there is one."""
+    wire = Wire()
+    asked = TunnelAsked(START_NS, "t1", "c1", CLIENT, SERVER, "intranet", 443, "CONNECT")
+    events: list[Event] = [
+        RunBegan(1, "ann-vpn", "live", "wire", local=(CLIENT.host,), behind_proxy="annstool", narrowed=True),
+        asked,
+        packets.frame(packets.ethernet(b"x" * 50, 0x88CC)),  # left out
+        wire.udp(initial(crypto(0, hello()), size=1200)),
+        ConnectionOwner(START_NS + MS, 17, CLIENT, Process(7, "annstool"), wanted=True),
+        TunnelAnswered(START_NS + MS, "t1", 502, 0.5, "proxy", "cannot connect to intranet:443 from 192.168.7.23"),
+        TimePassed(START_NS + 60_000 * MS),
+        RunEnded(START_NS + 90_000 * MS, client_over=True, dropped=0),
+    ]
+    with FolderRecorder(folder, Notes(), dict(ENVIRONMENT), full=False, force=False) as recorder:
+        record(recorder, events)
+        recorder.close(0)
+    return folder
+
+
+def test_a_bundle(tmp_path: Path) -> None:
+    """All members are redacted with one mapping: nothing of the original is left, and the answer is the same."""
+    source, target, kept = tmp_path / "ann.h3probe.zip", tmp_path / "x.h3probe.zip", tmp_path / "map.json"
+    bundle_folder(run_of_ann(tmp_path / "ann.h3probe"), source, force=False, progress=Progress(None))
+    done = redact(str(source), str(target), kept=(), map_file=str(kept), force=False)
+    assert (done.frames, done.written, done.bundle) == (2, 1, "1 packet, 2 verdicts, 1 finding")
+    with zipfile.ZipFile(target) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    for name, data in held.items():
+        for hidden in (
+            b"annst",
+            b"annsb",
+            b"ann-",
+            b"intranet",
+            b"secret-host",
+            b"192.168.7",
+            b"hidden/bin",
+            CLIENT.host,
+            SERVER.host,
+        ):
+            assert hidden not in data, (name, hidden)
+    environment = json.loads(held["environment.json"])
+    assert environment["os"] == "Linux 6.8.0"
+    assert environment["redacted"]["packets_left_out"] == {"EtherType 0x88cc": 1}
+    assert b"are replaced" in held["README.txt"]
+    records = RecordRedactor(Mapping.from_json(kept.read_text()))
+    before, after = (answer(explained(Asked((str(path),))).all_records) for path in (source, target))
+    said = [
+        [(r["type"], r.get("sni"), r.get("client"), r.get("rule"), r.get("sentence"), r.get("process"))
+         for r in records_of if r["type"] not in ("capture", "summary", "exchange")]
+        for records_of in (map(records.record, before), after)
+    ]  # fmt: skip
+    assert said[1] == said[0]
+    assert {"quic", "finding", "verdict"} <= {r["type"] for r in after}
+    assert before[-1]["exit_status"] == after[-1]["exit_status"]
+
+
+def test_a_bundle_with_secrets(tmp_path: Path) -> None:
+    """They are left out; what they told is kept, with other names."""
+    data = Path(__file__).parent.parent / "data" / "decrypted"
+    asked = Asked((str(data / "curl-h3.pcap"),), key_log=str(data / "curl-h3.keys"))
+    source, target = tmp_path / "a.h3probe.zip", tmp_path / "b.h3probe.zip"
+    bundle_captures(asked, source, full=True, force=False, progress=Progress(None))
+    done = redact(str(source), str(target), kept=(), map_file=None, force=False)
+    assert done.secrets >= 1
+    with zipfile.ZipFile(target) as archive:
+        assert not any(b"_TRAFFIC_SECRET" in archive.read(name) for name in archive.namelist())
+    before, after = ([(r.version, r.status) for r in explained(Asked((str(path),))).all_records
+                      if isinstance(r, ExchangeRecord)] for path in (source, target))  # fmt: skip
+    assert before
+    assert after == before
+
+
+def test_a_proxys_events(tmp_path: Path) -> None:
+    """A file of events becomes another one; what its log said is left out, and so are lines that are none."""
+    source, target = tmp_path / "in.ndjson", tmp_path / "out.ndjson"
+    asked = TunnelAsked(START_NS, "t1", "c1", CLIENT, SERVER, "www.secret-host.org", 443, "CONNECT")
+    lines = [format_event(asked), format_event(ProxyLog(5, "info", "hello Ann")), "nonsense"]
+    source.write_text("".join(f"{line}\n" for line in lines))
+    done = redact(str(source), str(target), kept=(), map_file=None, force=False)
+    assert (done.frames, done.written, done.unreadable) == (2, 1, 1)
+    assert done.dropped.total() == 1
+    made = parse_event(target.read_text())
+    assert isinstance(made, TunnelAsked)
+    assert made.host.endswith(".org") is False
+    assert made.client.port == CLIENT.port
+    assert made.client.host != CLIENT.host
+
+
+def test_a_bundle_stays_a_bundle(tmp_path: Path) -> None:
+    """The name of what is written says what it is."""
+    source = run_of_ann(tmp_path / "ann.h3probe")
+    with pytest.raises(UserError, match=r"name it NAME\.h3probe\.zip"):
+        redact(str(source), str(tmp_path / "x.pcapng"), kept=(), map_file=None, force=False)
+    with pytest.raises(UserError, match="is no bundle"):
+        redact(str(capture(tmp_path / "in")), str(tmp_path / "x.h3probe.zip"), kept=(), map_file=None, force=False)
+    assert redact(str(source), str(tmp_path / "x.h3probe.zip"), kept=(), map_file=None, force=False).written == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ann.h3probe", "in", "x.h3probe.zip"]
+
+
+def test_a_redacted_run(tmp_path: Path) -> None:
+    """What a run writes with a redactor: no name in any file at any moment, and a bundle at the end."""
+    folder, wire = tmp_path / "x.h3probe", Wire()
+    redactor = Redactor(Mapping())
+    with FolderRecorder(folder, Notes(), dict(ENVIRONMENT), full=False, force=False, redactor=redactor) as recorder:
+        record(recorder, [
+            RunBegan(1, "ann-vpn", "live", "wire", local=(CLIENT.host,)),
+            wire.udp(initial(crypto(0, hello()[:60]), size=1200)),
+            ConnectionOwner(START_NS + MS, 17, CLIENT, Process(7, "annstool"), wanted=True),
+            wire.udp(initial(crypto(60, hello()[60:]), number=1, size=1200)),
+        ])  # fmt: skip
+        recorder.flush()
+        held = {path.name: path.read_bytes() for path in folder.iterdir()}
+        recorder.close(0)
+    for data in held.values():
+        for hidden in (b"ann", b"secret", b"192.168.7", CLIENT.host, SERVER.host):
+            assert hidden not in data
+    assert held["events.ndjson"] == b""  # it is made at the end, of what is left
+    assert json.loads(held["observed.ndjson"].splitlines()[1])["after"] == 1
+    found = bundle_folder(folder, tmp_path / "x.h3probe.zip", force=False, progress=Progress(None))
+    assert found.in_words.startswith("2 packets, 1 verdict")
+    told = explained(Asked((str(tmp_path / "x.h3probe.zip"),)))
+    (quic,) = [record for record in told.all_records if isinstance(record, QuicRecord)]
+    assert quic.process is not None
+    assert quic.process.pid == 7
+    assert quic.sni == redactor.mapping.host(NAME).decode()
