@@ -21,6 +21,7 @@ from h3probe.run.environment import WHOLE, of_capture
 from h3probe.run.explaining import Asked, Gist, explain, outlines
 from h3probe.run.folder import FolderRecorder
 from h3probe.run.recorder import APPLICATION
+from h3probe.run.tapping import OVERHEAD, Tapping
 from h3probe.run.whole_file import STDOUT, ended_in_order, refuse_existing, replacing
 from h3probe.show.annotate import Annotator
 from h3probe.show.ndjson import to_json
@@ -33,13 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import BinaryIO
 
-    from h3probe.events import Event, Told
     from h3probe.records import AnyRecord, Moment
     from h3probe.show.progress import Progress
-    from h3probe.track.tracker import Tracker
 
-OVERHEAD = 32
-"""Bytes of a capture file beside each packet, more or less."""
 LONGEST_NAME = 60
 """Signs of a bundle's name in that of what it is made of: 240 bytes at most, and a name has 255."""
 TAIL = 1 << 16
@@ -62,12 +59,10 @@ REDACTED = "Addresses, names, paths, connection IDs and credentials are replaced
 
 
 @dataclass(slots=True)
-class Found:
+class Found(Tapping):
     """What is said about packets, as far as a bundle needs it; an `Output`, and a `Tap`.
 
     Attributes:
-        progress: Told how far it is.
-        recorder: Gets packets and records; None where they are recorded already.
         lines: Gets the records, a line each; None where they are recorded.
         annotator: What stands beside which packet.
         told: What a report is made of.
@@ -76,8 +71,6 @@ class Found:
 
     wants_moments: ClassVar[bool] = True
 
-    progress: Progress
-    recorder: FolderRecorder | None = None
     lines: BinaryIO | None = None
     annotator: Annotator = field(default_factory=Annotator)
     told: Gist = field(default_factory=Gist)
@@ -118,29 +111,9 @@ class Found:
         self.annotator.moments(moments)
         self.told.moments(moments)
 
-    def note(self, text: str) -> None:
-        """The recorder's complaint; it is kept there."""
-
     def close(self) -> None:
         """It has all been said."""
         self.told.close()
-
-    def take(self, event: Event, tracker: Tracker) -> None:
-        """Take an event that the engine has taken."""
-        if isinstance(event, Frame):
-            self.progress.advance(len(event.data) + OVERHEAD)
-        if self.recorder is not None and not isinstance(event, CaptureEnded):  # which is told anew at the end
-            self.recorder.take(event, tracker)
-
-    def observed(self, event: Event) -> None:
-        """Take secrets, which are no part of what is read."""
-        if self.recorder is not None:
-            self.recorder.observed(event)
-
-    def decrypted(self, event: Told) -> None:
-        """Take what decrypted traffic tells."""
-        if self.recorder is not None:
-            self.recorder.decrypted(event)
 
 
 def bundle_captures(asked: Asked, target: Path, *, full: bool, force: bool, progress: Progress) -> Found:

@@ -15,9 +15,10 @@ from h3probe.events import CaptureEnded, Dropped, Frame, Secrets, Unreadable
 from h3probe.records import SummaryRecord
 from h3probe.redact import Mapping, Redactor
 from h3probe.redact.events import EventRedactor
-from h3probe.run.bundling import LONGEST_NAME, OVERHEAD, bundle_folder, size_of
+from h3probe.run.bundling import LONGEST_NAME, bundle_folder, size_of
 from h3probe.run.explaining import Asked, explain
 from h3probe.run.folder import BUNDLE_SUFFIX, FolderRecorder
+from h3probe.run.tapping import OVERHEAD, Tapping
 from h3probe.run.whole_file import STDOUT, ended_in_order, open_whole, refuse_existing
 from h3probe.show.progress import Progress
 from h3probe.vantage.files import ProxyEvents, open_source
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from h3probe.capture import CaptureReader
-    from h3probe.events import Event, Told
     from h3probe.records import AnyRecord, Moment
-    from h3probe.track.tracker import Tracker
 
 
 @dataclass(slots=True)
@@ -118,12 +117,10 @@ def _refuse_outputs(source: str, target: str, map_file: str | None, *, force: bo
 
 
 @dataclass(slots=True)
-class _Reading:
+class _Reading(Tapping):
     """What is observed on the way to the recorder; an `Output`, and a `Tap`, that keep nothing."""
 
     wants_moments: ClassVar = False
-    progress: Progress
-    recorder: FolderRecorder | None = None
     dropped: int | None = None
 
     def moments(self, moments: Iterable[Moment]) -> None:
@@ -136,28 +133,8 @@ class _Reading:
                 self.dropped = record.dropped
                 self.observed(CaptureEnded(record.truncated, record.dropped))
 
-    def note(self, text: str) -> None:
-        """The recorder's complaint; it is kept there."""
-
     def close(self) -> None:
         """Nothing is held back."""
-
-    def take(self, event: Event, tracker: Tracker) -> None:
-        """Take an event that the engine has taken."""
-        if isinstance(event, Frame):
-            self.progress.advance(len(event.data) + OVERHEAD)
-        if self.recorder is not None and not isinstance(event, CaptureEnded):  # which is told anew at the end
-            self.recorder.take(event, tracker)
-
-    def observed(self, event: Event) -> None:
-        """Take what is no packet."""
-        if self.recorder is not None:
-            self.recorder.observed(event)
-
-    def decrypted(self, event: Told) -> None:
-        """Take what decrypted traffic tells."""
-        if self.recorder is not None:
-            self.recorder.decrypted(event)
 
 
 def _bundle(  # noqa: PLR0913 - as of `redact`
