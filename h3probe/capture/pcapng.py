@@ -152,8 +152,7 @@ class PcapngReader(CaptureReader):
         return size
 
     def _read(self) -> Iterator[CaptureEvent]:
-        window, skip = self._window, (MIN_BLOCK, _skip)
-        mistrusted = False
+        window = self._window
         while window.need(8):
             kind, size = self._order.head(window.data, window.at)
             if kind == SECTION_HEADER:
@@ -171,24 +170,31 @@ class PcapngReader(CaptureReader):
                 return
             if not window.need(size):
                 break
-            data, at = window.data, window.at
-            window.at = at + size
-            end = window.at - 4
-            least, read_body = self._bodies.get(kind, skip)
-            if size >= least:
-                yield from read_body(data, at + 8, end)
-            else:
-                yield self._unreadable(f"the block before byte {window.offset} is too short for its type, {kind}")
-            if self._order.word(data, end)[0] == size:
-                mistrusted = False
-                continue
-            reason = f"the block before byte {window.offset} does not end with its length"
-            if mistrusted:
-                yield self._stop(f"{self.name} is damaged: {reason}, nor does the one before it")
+            events = self._block_events(kind, size)
+            for self._left in reversed(range(len(events))):
+                yield events[-1 - self._left]
+            if self.truncated:
                 return
-            yield self._unreadable(reason)
-            mistrusted = True
         yield from self._finish("block")
+
+    def _block_events(self, kind: int, size: int) -> list[CaptureEvent]:
+        """What a block holds that is whole, and what is wrong with it."""
+        window = self._window
+        data, at = window.data, window.at
+        window.at = at + size
+        end = window.at - 4
+        least, read_body = self._bodies.get(kind, (MIN_BLOCK, _skip))
+        events: list[CaptureEvent] = []
+        if size >= least:
+            events += read_body(data, at + 8, end)
+        else:
+            events.append(self._unreadable(f"the block before byte {window.offset} is too short for its type, {kind}"))
+        again, self._mistrusted = self._mistrusted, self._order.word(data, end)[0] != size
+        if self._mistrusted:
+            reason = f"the block before byte {window.offset} does not end with its length"
+            stop = f"{self.name} is damaged: {reason}, nor does the one before it"
+            events.append(self._stop(stop) if again else self._unreadable(reason))
+        return events
 
     def plain(self, data: bytearray, at: int, end: int) -> Plain | None:
         """Index ordinary packets, as `CaptureReader.plain` says: enhanced ones of one interface, without options."""

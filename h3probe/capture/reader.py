@@ -70,6 +70,8 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         self._window = window
         self._limit = limit
         self._blocks: Blocks | None = None
+        self._left = 0  # events of what was read last, which come before anything else
+        self._mistrusted = False  # the last record was damaged; with the next one's damage nothing is believed any more
         self._number = 0
         self._events = self._read()
 
@@ -89,10 +91,15 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         """The next frames, as many as are at hand and ordinary; None where what comes next is for `next` to read."""
         from h3probe.capture import blocks  # noqa: PLC0415 - only large captures need numpy
 
+        if self._left or self.truncated:
+            return None
         if self._blocks is None:
             live = self.stream is not None and not self.stream.seekable()
             self._blocks = blocks.Blocks(self._window, self.stream if live else None)
-        return self._blocks.read(self)
+        block = self._blocks.read(self)
+        if block is not None:
+            self._mistrusted = False
+        return block
 
     @abstractmethod
     def plain(self, data: bytearray, at: int, end: int) -> Plain | None:
