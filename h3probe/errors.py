@@ -44,6 +44,17 @@ class PrivilegeError(UserError):
     """The operating system does not allow it."""
 
 
+class MissingExtraError(UserError):
+    """Something that needs packages which are not installed with h3probe itself.
+
+    Args:
+        what: What needs them, as the beginning of a sentence.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}, which is not installed: pip install 'h3probe[cluster]'")
+
+
 class CommandError(UserError):
     """A command that could not be started.
 

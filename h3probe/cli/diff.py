@@ -53,8 +53,9 @@ def diff(  # noqa: PLR0913 - one parameter per option
     else:
         from h3probe.show.console import Console  # noqa: PLC0415 - imports rich
         from h3probe.show.difference import show  # noqa: PLC0415
+        from h3probe.vantage.remote import shown  # noqa: PLC0415
 
-        show(Console(sys.stdout), (a, b), differences)
+        show(Console(sys.stdout), (shown(a), shown(b)), differences)
     ctx.exit(int(not all(difference.same for difference in differences)))
 
 

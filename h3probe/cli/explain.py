@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,8 +13,11 @@ from h3probe.cli.explain_each import each_options, run_each
 from h3probe.cli.options import make_filters, output_options, witness_options
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from h3probe.cli.expect_options import ExpectOptions
     from h3probe.cli.explain_each import EachOptions
+    from h3probe.show.parquet import Tables
 
 EPILOG = """\b
 Examples:
@@ -21,6 +26,8 @@ Examples:
   h3probe explain --json office.pcap.gz home.pcap.zst
   h3probe explain capture.pcapng --client-log java.log
   h3probe explain --jobs 8 captures/
+  h3probe explain --parquet tables/ captures/
+  h3probe explain --engine dask --scheduler tcp://head:8786 s3://bucket/captures
   h3probe explain ci.pcapng --origin example.org --expect h3 --junit h3.xml
   ssh host tcpdump -U -w - | h3probe explain -
 
@@ -45,6 +52,8 @@ STDIN = "-"
     default="auto",
     help=f"How much of the timeline to print; auto stops after {TIMELINE_LINES} lines.",
 )
+@click.option("--parquet", metavar="FOLDER", help="Write the records as Parquet too: TYPE.parquet for each type.")
+@click.option("--force", is_flag=True, help="With --parquet: replace files that are there.")
 @click.pass_context
 def explain(  # noqa: PLR0913 - one parameter per option
     ctx: click.Context,
@@ -58,6 +67,8 @@ def explain(  # noqa: PLR0913 - one parameter per option
     logs: tuple[str, ...],
     timeline: str,
     keylog: str | None,
+    parquet: str | None,
+    force: bool,
 ) -> None:
     """Say what capture files show: which HTTP version was used, and why not HTTP/3.
 
@@ -70,14 +81,32 @@ def explain(  # noqa: PLR0913 - one parameter per option
     from h3probe.run.output import make_output  # noqa: PLC0415
 
     filters = make_filters(origins, ports)
-    if many.wanted(files):
-        if logs or expect.junit is not None:
-            raise click.UsageError("--client-log and --junit are for one story, not for each of many captures")
-        ctx.exit(run_each(Asked(files, filters, expect.version, keylog), many, as_json=as_json))
-    if many.jobs is not None:
-        raise click.UsageError("--jobs is for --each, or for a folder: several files are read as one otherwise")
-    limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]
-    output = make_output(as_json=as_json, timeline_limit=limit, live=STDIN in files)
-    engine = run(Asked(files, filters, expect.version, keylog, logs), output)
-    expect.report(engine)
-    ctx.exit(engine.exit_status)
+    is_each = many.wanted(files)
+    if is_each and (logs or expect.junit is not None):
+        raise click.UsageError("--client-log and --junit are for one story, not for each of many captures")
+    if force and parquet is None:
+        raise click.UsageError("--force is for the files of --parquet")
+    asked = Asked(files, filters, expect.version, keylog, logs)
+    with _tables(parquet, force=force) as tables:
+        if is_each:
+            status = run_each(asked, many, tables, as_json=as_json)
+        else:
+            limit = {"auto": TIMELINE_LINES, "all": None, "none": 0}[timeline]
+            output = make_output(as_json=as_json, timeline_limit=limit, live=STDIN in files)
+            if tables is not None:
+                from h3probe.run.tables import TableOutput  # noqa: PLC0415 - an extra
+
+                output = TableOutput(output, tables, asked.source)
+            engine = run(asked, output)
+            expect.report(engine)
+            status = engine.exit_status
+    ctx.exit(status)
+
+
+def _tables(folder: str | None, *, force: bool) -> AbstractContextManager[Tables | None]:
+    """What collects the records of a run, if they are to be collected."""
+    if folder is None:
+        return nullcontext()
+    from h3probe.run.tables import tables_in  # noqa: PLC0415 - an extra
+
+    return tables_in(Path(folder), force=force)

@@ -47,6 +47,7 @@ def report(  # noqa: PLR0913 - one parameter per option
     from h3probe.show.report import render, wanted_packets  # noqa: PLC0415 - imports Jinja
     from h3probe.text import LONGEST_PATH, clean  # noqa: PLC0415
     from h3probe.vantage.files import STDIN  # noqa: PLC0415
+    from h3probe.vantage.remote import shown  # noqa: PLC0415
 
     if STDIN in files:
         raise UserError("a report reads its capture twice: write it to a file first")
@@ -55,7 +56,7 @@ def report(  # noqa: PLR0913 - one parameter per option
     refuse_existing(output, force=force, sources=(*files, *logs, keylog or ""))
     asked = Asked(files, make_filters(origins, ports), key_log=keylog, client_logs=logs)
     found = explained(asked, Gist())
-    names = [Path(name).name for name in files]
+    names = [Path(shown(name)).name for name in files]
     title = ", ".join(names[:TITLE]) + (f" and {len(names) - TITLE} more" if len(names) > TITLE else "")
     write_whole(output, [render(found, frames(asked, wanted_packets(found)), title=title)], force=force)
     if output != STDOUT:

@@ -1,4 +1,4 @@
-"""Many captures, each a story of its own, explained on as many cores as are wanted."""
+"""Many captures, each a story of its own, explained on as many cores as are wanted, or on a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -20,6 +20,7 @@ from h3probe.errors import CaptureError, UserError
 from h3probe.records import FindingRecord, SummaryRecord, VerdictRecord
 from h3probe.run.explaining import Asked, explain
 from h3probe.vantage.files import STDIN, open_source
+from h3probe.vantage.remote import is_url, is_url_of_folder, shown, urls_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from h3probe.show.ndjson import NdjsonWriter
 
 RANK: dict[Severity, int] = {"info": 0, "notice": 1, "problem": 2}
+AT_ONCE = 16
+"""Files of a storage that are looked at at the same time, to see whether they are captures."""
+KILLED = "the process that read it was killed"
 KEPT_VERDICTS = 20
 """Verdicts of a capture that are handed on; the rest are counted."""
 
@@ -38,7 +42,7 @@ class Outcome:
     """What came of one capture.
 
     Attributes:
-        name: The file's.
+        name: The file's, as the output has it.
         error: Why it cannot be explained; None where it was.
         exit_status: What `explain` of it alone exits with.
         packets: How many it has.
@@ -59,14 +63,22 @@ class Outcome:
     severity: Severity | None = None
     text: Path | None = None
 
+    def lines(self) -> Iterator[str]:
+        """The records, a line each; none where they were not asked for."""
+        if self.text is not None:
+            with self.text.open(encoding=_encoding()) as lines:
+                yield from lines
+
 
 def is_folder(name: str) -> bool:
     """Whether this is a folder of captures, and not the folder of one run (`watch -w FOLDER`), which is one capture."""
+    if is_url(name):
+        return is_url_of_folder(name)
     path = Path(name)
     return path.is_dir() and not any((path / member).exists() for member in (bundle.CAPTURE, bundle.ENVIRONMENT))
 
 
-def captures_in(names: Iterable[str]) -> tuple[list[str], int]:
+def captures_in(names: Sequence[str]) -> tuple[list[str], int]:
     """The captures that these names stand for: a folder for all in it, at any depth, in order of their names.
 
     Returns:
@@ -83,16 +95,23 @@ def captures_in(names: Iterable[str]) -> tuple[list[str], int]:
         if not is_folder(name):
             found.append(name)
             continue
-        for path in sorted(path for path in Path(name).rglob("*") if path.is_file()):
-            try:
-                open_source(str(path)).__exit__(None, None, None)
-            except CaptureError:
-                others += 1
-            else:
-                found.append(str(path))
+        files = urls_in(name) if is_url(name) else sorted(str(p) for p in Path(name).rglob("*") if p.is_file())
+        # A storage that is far away answers many at once as fast as one.
+        with ThreadPoolExecutor(AT_ONCE if is_url(name) else 1) as pool:
+            captures = [file for file, holds in zip(files, pool.map(_is_capture, files), strict=True) if holds]
+        found += captures
+        others += len(files) - len(captures)
     if not found:
-        raise UserError(f"no capture in {', '.join(names)}: h3probe reads pcap and pcapng")
+        raise UserError(f"no capture in {', '.join(map(shown, names))}: h3probe reads pcap and pcapng")
     return found, others
+
+
+def _is_capture(name: str) -> bool:
+    try:
+        open_source(name).__exit__(None, None, None)
+    except CaptureError:
+        return False
+    return True
 
 
 def cores() -> int:
@@ -101,58 +120,90 @@ def cores() -> int:
 
 
 def explain_each(
-    asked: Asked, jobs: int, *, as_json: bool = False, done: Callable[[str], None] = lambda _: None
+    asked: Asked,
+    jobs: int,
+    *,
+    scheduler: str | None = None,
+    as_json: bool = False,
+    done: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Outcome]:
     """Explain each file of `asked` by itself; the outcomes come in the order of the files, whatever is ready first.
 
     Args:
         asked: What is asked of each.
         jobs: How many processes; with 1 it is this one.
+        scheduler: The address of a Dask cluster's scheduler, whose workers do it instead.
         as_json: Whether the records are wanted too.
         done: Called with the name of each file that is ready, as soon as it is.
+
+    Raises:
+        UserError: There is no such cluster, or what it needs is not installed.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="h3probe-"))) if as_json else None
         tasks = [
-            _Task(replace(asked, files=(name,)), folder / str(number) if folder else None)
+            Task(replace(asked, files=(name,)), folder / str(number) if folder else None, _encoding())
             for number, name in enumerate(asked.files)
         ]
         jobs = min(jobs, len(tasks))
-        outcomes = _here(tasks, done) if jobs == 1 else _elsewhere(tasks, jobs, done, stack)
+        if scheduler is not None:
+            from h3probe.run.cluster import on_cluster  # noqa: PLC0415 - an extra
+
+            outcomes = on_cluster(tasks, scheduler, done)
+        else:
+            outcomes = _here(tasks, done) if jobs == 1 else _elsewhere(tasks, jobs, done, stack)
         for outcome in outcomes:
             yield outcome
             if outcome.text is not None:
                 outcome.text.unlink(missing_ok=True)
 
 
+def _encoding() -> str:
+    return sys.stdout.encoding or "utf-8"
+
+
 @dataclass(frozen=True, slots=True)
-class _Task:
-    asked: Asked
+class Task:
+    """One capture to be explained.
+
+    Attributes:
+        asked: With its name alone.
+        text: Where its records go, as NDJSON; None where they are not wanted.
+        encoding: Of these; standard output's, wherever they are written.
+    """
+
+    asked: Asked = field(repr=False)  # which a cluster shows to whoever looks at it; a URL may have credentials
     text: Path | None
+    encoding: str
 
     @property
     def name(self) -> str:
+        """The file's."""
         return self.asked.files[0]
 
+    def failed(self, why: str) -> Outcome:
+        """What comes of it where nobody could look at the capture."""
+        return Outcome(shown(self.name), why, exit_status=2)
 
-def _here(tasks: Sequence[_Task], done: Callable[[str], None]) -> Iterator[Outcome]:
+
+def _here(tasks: Sequence[Task], done: Callable[[str], None]) -> Iterator[Outcome]:
     for task in tasks:
-        outcome = _run(task)
+        outcome = run_task(task)
         done(task.name)
         yield outcome
 
 
-def _elsewhere(tasks: Sequence[_Task], jobs: int, done: Callable[[str], None], stack: ExitStack) -> Iterator[Outcome]:
+def _elsewhere(tasks: Sequence[Task], jobs: int, done: Callable[[str], None], stack: ExitStack) -> Iterator[Outcome]:
     pool = _pool(jobs)
     stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-    running = [pool.submit(_run, task) for task in tasks]
+    running = [pool.submit(run_task, task) for task in tasks]
     for task, future in zip(tasks, running, strict=True):
         future.add_done_callback(lambda _, name=task.name: done(name))  # type: ignore[misc]
     for task, future in zip(tasks, running, strict=True):
         yield _outcome(task, future)
 
 
-def _outcome(task: _Task, future: Future[Outcome]) -> Outcome:
+def _outcome(task: Task, future: Future[Outcome]) -> Outcome:
     """What came of a task; where a process was killed, all that were under way are tried once more, one by one."""
     try:
         return future.result()
@@ -160,9 +211,9 @@ def _outcome(task: _Task, future: Future[Outcome]) -> Outcome:
         pass
     with _pool(1) as pool:
         try:
-            return pool.submit(_run, task).result()
+            return pool.submit(run_task, task).result()
         except BrokenProcessPool:
-            return Outcome(task.name, "the process that read it was killed", exit_status=2)
+            return task.failed(KILLED)
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
@@ -176,15 +227,15 @@ def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _run(task: _Task) -> Outcome:
+def run_task(task: Task) -> Outcome:
     """Explain one capture."""
-    outcome = Outcome(task.name, text=task.text)
+    outcome = Outcome(task.asked.source, text=task.text)
     with ExitStack() as stack:
         writer = None
         if task.text is not None:
             from h3probe.show.ndjson import NdjsonWriter  # noqa: PLC0415 - only where it is used
 
-            stream = task.text.open("w", encoding=sys.stdout.encoding or "utf-8")
+            stream = task.text.open("w", encoding=task.encoding)
             writer = NdjsonWriter(stack.enter_context(stream))
         try:
             outcome.exit_status = explain(task.asked, _Gathering(outcome, writer)).exit_status

@@ -147,7 +147,7 @@ def bundle_captures(asked: Asked, target: Path, *, full: bool, force: bool, prog
             names = ", ".join(Path(name).name for name in asked.files)
             found.told.stories = outlines(explain(replace(asked, name=names), found, found))
             if found.summary is not None and not found.summary.packets:
-                raise UserError(f"{', '.join(asked.files)}: there are no packets in it to make a bundle of")
+                raise UserError(f"{asked.source}: there are no packets in it to make a bundle of")
             recorder.close(None if found.summary is None else found.summary.dropped)
             if recorder.failed is not None:
                 raise UserError(f"{target} cannot be written: {recorder.failed}")

@@ -19,6 +19,7 @@ from h3probe import __version__
 from h3probe.run.recorder import this_os
 from h3probe.track.clock import Clock
 from h3probe.vantage.proxy_settings import BYPASS_VARIABLES, JAVA_VARIABLE, PROXY_VARIABLES, kind_of
+from h3probe.vantage.remote import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,7 +71,7 @@ def of_run(
 
 def of_capture(files: Sequence[str]) -> dict[str, Any]:
     """What is known of captures that somebody made somewhere: nothing of this machine belongs to them."""
-    return {**_versions(), "recorded": "elsewhere", "files": [Path(name).name for name in files]}
+    return {**_versions(), "recorded": "elsewhere", "files": [Path(shown(name)).name for name in files]}
 
 
 def proxy_settings(environment: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, str]:

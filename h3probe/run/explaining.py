@@ -18,6 +18,7 @@ from h3probe.run.replaying import Replay
 from h3probe.run.thinned import thinned
 from h3probe.vantage.clientlog.file import ClientLogFile
 from h3probe.vantage.files import STDIN, merge, open_source, read_key_log
+from h3probe.vantage.remote import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -56,6 +57,11 @@ class Asked:
     client_logs: tuple[str, ...] = ()
     one_by_one: bool = False
     name: str | None = None
+
+    @property
+    def source(self) -> str:
+        """What the output calls the files."""
+        return self.name or ", ".join(map(shown, self.files))
 
 
 @dataclass(slots=True)
@@ -266,7 +272,7 @@ def _open(asked: Asked, stack: ExitStack) -> list[CaptureReader | ProxyEvents | 
 def _engine(asked: Asked, readers: list[CaptureReader | ProxyEvents | Recorded], tap: Tap | None) -> Engine:
     formats = {reader.format for reader in readers}
     kind = next(iter(formats)) if len(formats) == 1 else None
-    engine = Engine(asked.name or ", ".join(asked.files), kind, replace(asked.filters), expects=asked.expects)
+    engine = Engine(asked.source, kind, replace(asked.filters), expects=asked.expects)
     if formats == {"ndjson"}:  # what went past the proxy is in no event of its
         engine.vantage = "proxy"
     if asked.key_log is not None:

@@ -72,7 +72,7 @@ def as_qlog(asked: Asked) -> tuple[Iterator[str], str | None]:
     _take(tracker, builder)
     filters = asked.filters
     builder.keep(lambda c: filters.connection(c) and filters.origin(c) is not False)
-    return builder.texts(", ".join(asked.files), tracker.clock.start_ns), None if builder.count else NO_CONNECTION
+    return builder.texts(asked.source, tracker.clock.start_ns), None if builder.count else NO_CONNECTION
 
 
 def _take(tracker: Tracker, builder: QlogBuilder) -> None:

@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from h3probe.capture import CaptureReader, read_capture
+from h3probe.capture import CaptureReader, bundle, read_capture
 from h3probe.errors import CaptureError, DecodeError, KeyLogError
 from h3probe.events import Event, Frame, Secrets, Unreadable
 from h3probe.vantage.proxy_events import LONGEST_LINE, Line, parse_event
 from h3probe.vantage.recorded import Recorded, is_recorded
+from h3probe.vantage.remote import is_url, open_url, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -155,9 +156,15 @@ def read_key_log(path: str | Path) -> Iterator[Secrets]:
 def open_source(path: str) -> CaptureReader | ProxyEvents | Recorded:
     """Open a capture, a file of the proxy's events, a bundle or a bundle's folder; its beginning tells them apart.
 
+    Args:
+        path: A file here, or a URL that fsspec opens.
+
     Raises:
         CaptureError: It cannot be opened, or is none of them.
+        MissingExtraError: It is a URL, and fsspec is not installed.
     """
+    if is_url(path):
+        return _open_remote(path)
     if path != STDIN and is_recorded(path):
         return Recorded(path)
     if path != STDIN and _holds_events(path):
@@ -165,10 +172,35 @@ def open_source(path: str) -> CaptureReader | ProxyEvents | Recorded:
     return open_capture(path)
 
 
+def _open_remote(url: str) -> CaptureReader | ProxyEvents | Recorded:
+    """The same of a URL, which is opened once."""
+    name, stream = shown(url), open_url(url)
+    try:
+        try:
+            first = stream.peek()
+        except OSError as error:
+            raise CaptureError(f"{name} cannot be read: {error}") from error
+        if first.startswith(bundle.MAGIC):
+            return Recorded(name, stream)
+        if _is_event(first.partition(b"\n")[0]):
+            return ProxyEvents(stream, name)
+        return read_capture(stream, name=name)
+    except BaseException:
+        stream.close()
+        raise
+
+
 def _holds_events(path: str) -> bool:
     try:
         with Path(path).open("rb") as stream:
-            parse_event(stream.readline(LONGEST_LINE + 1))
+            return _is_event(stream.readline(LONGEST_LINE + 1))
     except (OSError, ValueError):
+        return False
+
+
+def _is_event(line: bytes) -> bool:
+    try:
+        parse_event(line)
+    except DecodeError:
         return False
     return True

@@ -31,6 +31,7 @@ class Recorded(Iterator[Event]):
 
     Args:
         path: A bundle, or a folder with its members.
+        stream: The bundle, where it is open already; closed with this.
 
     Attributes:
         format: As the capture's.
@@ -41,9 +42,9 @@ class Recorded(Iterator[Event]):
         CaptureError: It is neither, or not one that is believed.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, stream: BinaryIO | None = None) -> None:
         self._name = str(path)
-        self._open, self._close = _members(Path(path), self._name)
+        self._open, self._close = _members(Path(path), self._name, stream)
         try:
             self._capture = self._open_capture()
             self._observed = self._open(bundle.OBSERVED)
@@ -164,12 +165,14 @@ def read_environment(path: str | Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _members(path: Path, name: str) -> tuple[Callable[[str], BinaryIO | None], Callable[[], None]]:
+def _members(
+    path: Path, name: str, stream: BinaryIO | None = None
+) -> tuple[Callable[[str], BinaryIO | None], Callable[[], None]]:
     """How to open a member, and how to let go of them all."""
-    if path.is_dir():
+    if stream is None and path.is_dir():
         return lambda member: _opened(path / member), lambda: None
     try:
-        stream = path.open("rb")
+        stream = stream or path.open("rb")
     except OSError as error:
         raise CaptureError(f"{name} cannot be opened: {error.strerror or error}") from error
     try:

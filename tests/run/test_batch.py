@@ -74,7 +74,7 @@ def test_what_cannot_be_read_does_not_keep_the_rest(folder: Path) -> None:
     assert "is text" in found[0].error
 
 
-def _killed(task: batch._Task) -> Outcome:
+def _killed(task: batch.Task) -> Outcome:
     """Stands in for a capture that makes the system kill whoever reads it."""
     if task.name == "deadly":
         os._exit(9)
@@ -83,7 +83,7 @@ def _killed(task: batch._Task) -> Outcome:
 
 def test_a_killed_worker_takes_nobody_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The capture that it read is told of; all others are explained."""
-    monkeypatch.setattr(batch, "_run", _killed)
+    monkeypatch.setattr(batch, "run_task", _killed)
     found = list(explain_each(Asked(("a", "deadly", "b", "c")), 2))
     assert [outcome.exit_status for outcome in found] == [0, 2, 0, 0]
     assert found[1].error == "the process that read it was killed"
