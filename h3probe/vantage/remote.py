@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import os
 import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from h3probe.errors import CaptureError, MissingExtraError
+from h3probe.errors import CaptureError, MissingExtraError, UserError
 from h3probe.wire.http1 import REDACTED
 from h3probe.wire.urls import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer
+    from collections.abc import Buffer, Iterator
     from typing import BinaryIO
 
 AT_ONCE: Final = 1 << 18
@@ -22,7 +22,7 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _CHAINED: Final = re.compile(rf"::(?={_URL.pattern})")
 _USER_INFO: Final = re.compile(
     # A secret key may have slashes in it, where nobody wrote them as %2F; a port is none.
-    r"(://)(?:[^/@?#]*|(?![^/@]*:\d+/)[^/@]*:[^@]*)@"
+    r"(://)(?:[^/@?#]*|(?![^/@]*:\d+/)[^/@]*:[^@]*)@(?:[^/]*@)?"
 )
 
 
@@ -45,13 +45,9 @@ def open_url(url: str) -> io.BufferedReader:
         CaptureError: It cannot be opened.
         MissingExtraError: fsspec is not installed.
     """
-    try:
+    with _told(url, "cannot be opened"):
         system, path = _found(url)
         return io.BufferedReader(_Storage(system.open(path, "rb")), AT_ONCE)
-    except CaptureError:
-        raise
-    except Exception as error:  # noqa: BLE001 - each storage has errors of its own
-        raise CaptureError(f"{shown(url)} cannot be opened: {_reason(error)}") from None  # whose text has the URL
 
 
 def is_url_of_folder(url: str) -> bool:
@@ -60,13 +56,9 @@ def is_url_of_folder(url: str) -> bool:
     Raises:
         CaptureError, MissingExtraError: As of `open_url`.
     """
-    try:
+    with _told(url, "cannot be looked up"):
         system, path = _found(url)
         return bool(system.isdir(path))
-    except CaptureError:
-        raise
-    except Exception as error:  # noqa: BLE001 - as above
-        raise CaptureError(f"{shown(url)} cannot be looked up: {_reason(error)}") from None
 
 
 def urls_in(url: str) -> list[str]:
@@ -75,17 +67,24 @@ def urls_in(url: str) -> list[str]:
     Raises:
         CaptureError, MissingExtraError: As of `open_url`.
     """
-    try:
+    with _told(url, "cannot be listed"):
         system, path = _found(url)
         found = sorted(system.find(path))
-    except CaptureError:
-        raise
-    except Exception as error:  # noqa: BLE001 - as above
-        raise CaptureError(f"{shown(url)} cannot be listed: {_reason(error)}") from None
     # The names that come back have lost the host, and who asks.
     head, chained, rest = url.partition("::")
     root = path.rstrip("/")
     return [f"{head.rstrip('/')}/{name.removeprefix(root).lstrip('/')}{chained}{rest}" for name in found]
+
+
+@contextmanager
+def _told(url: str, what: str) -> Iterator[None]:
+    """Tell what goes wrong in one line that has none of a storage's own words: these repeat the URL."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each storage has errors of its own
+        raise CaptureError(f"{shown(url)} {what}: {_reason(error)}") from None
 
 
 def _found(url: str) -> tuple[Any, str]:

@@ -58,9 +58,47 @@ def test_each_makes_files_stories_of_their_own(folder: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    "args", [["--jobs", "2", str(GOOD)], ["--each", "--client-log", "log", str(GOOD)], ["--each", "-"]]
+    "args",
+    [
+        ["--jobs", "2", str(GOOD)],
+        ["--each", "--client-log", "log", str(GOOD)],
+        ["--each", "-"],
+        ["--engine", "dask", "--scheduler", "tcp://127.0.0.1:1", str(GOOD)],
+        ["--engine", "dask", "--each", str(GOOD)],
+        ["--scheduler", "tcp://127.0.0.1:1", "--each", str(GOOD)],
+        ["--engine", "dask", "--scheduler", "tcp://127.0.0.1:1", "--jobs", "2", "--each", str(GOOD)],
+        ["--force", str(GOOD)],
+    ],
 )
 def test_what_does_not_go_together_is_refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Workers without captures to share, a client's log of many captures, a pipe as one of many."""
+    """Workers without captures to share, a client's log of many captures, a pipe as one of many, half a cluster."""
     assert main(["explain", *args]) == 2
     assert capsys.readouterr().err
+
+
+def test_tables_do_not_depend_on_the_number_of_workers(folder: Path, tmp_path: Path) -> None:
+    """The same files from one process and from two, of captures by name and by URL but for their names."""
+    pq = pytest.importorskip("pyarrow.parquet", reason="no pyarrow: pip install 'h3probe[cluster]'")
+    captures = [str(folder / "a.pcap"), str(folder / "b.pcap"), str(folder / "notes")]
+    for jobs, prefix in (("1", ""), ("2", ""), ("3", "file://")):
+        target = tmp_path / f"tables-{jobs}"
+        args = ["--each", "--jobs", jobs, "--parquet", str(target), *(prefix + name for name in captures)]
+        assert main(["explain", *args]) == 2
+    names = sorted(path.name for path in (tmp_path / "tables-1").iterdir())
+    for name in names:
+        one, two, three = (pq.read_table(tmp_path / f"tables-{jobs}" / name) for jobs in "123")
+        assert one == two
+        assert one.drop_columns("capture").num_rows == three.num_rows
+        assert {f"file://{capture}" for capture in one["capture"].to_pylist()} == set(three["capture"].to_pylist())
+    assert pq.read_table(tmp_path / "tables-1" / "summary.parquet")["capture"].to_pylist() == captures[:2]
+
+
+def test_a_folder_by_url_gives_the_same_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its title has the URL, its rows the names in it."""
+    pytest.importorskip("fsspec", reason="no fsspec: pip install 'h3probe[cluster]'")
+    assert main(["explain", "--jobs", "1", str(folder)]) == 1
+    here = capsys.readouterr().out.replace("─", "")
+    assert main(["explain", "--jobs", "1", f"file://{folder}"]) == 1
+    there = capsys.readouterr().out.replace("─", "")
+    assert f"2 captures in file://{folder}" in there
+    assert there.replace("file://", "") == here
