@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -15,35 +16,40 @@ from h3probe.show.parquet import RECORDS, Tables, arrow_schema
 from h3probe.show.schema import json_schema
 
 pa = pytest.importorskip("pyarrow", reason="no pyarrow: pip install 'h3probe[cluster]'")
+pc = pytest.importorskip("pyarrow.compute")
 pq = pytest.importorskip("pyarrow.parquet")
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+DOCUMENT = Path(__file__).parents[2] / "docs/cluster.md"
 GOLDEN = sorted((Path(__file__).parents[2] / "captures").glob("*.golden.ndjson"))
 
 
-def written(lines: Iterable[tuple[str, str]]) -> dict[str, list[dict[str, Any]]]:
+def written(lines: Iterable[tuple[str, str]]) -> dict[str, pa.Table]:
     """Write lines, each from a capture, and read the tables back."""
     streams: dict[str, io.BytesIO] = {}
     tables = Tables(lambda name: streams.setdefault(name, io.BytesIO()))
     for capture, line in lines:
         tables.add(capture, line)
     tables.close()
-    return {
-        name: pq.read_table(pa.BufferReader(stream.getvalue())).to_pylist(maps_as_pydicts="strict")
-        for name, stream in streams.items()
-    }
+    return {name: pq.read_table(pa.BufferReader(stream.getvalue())) for name, stream in streams.items()}
+
+
+def golden() -> list[tuple[str, str]]:
+    """All records of all recordings, each with its capture."""
+    return [(path.name, line) for path in GOLDEN for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def test_every_record_comes_back_as_it_was() -> None:
     """All records of all recordings, with lists, structs and maps, in their order, each with its capture."""
-    lines = [(path.name, line) for path in GOLDEN for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = golden()
     expected: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
     for capture, line in lines:
         fields = json.loads(line)
         expected[fields.pop("type")].append({"capture": capture, **fields})
-    assert written(lines) == expected
+    found = {name: table.to_pylist(maps_as_pydicts="strict") for name, table in written(lines).items()}
+    assert found == expected
     assert sum(map(len, expected.values())) > 100
 
 
@@ -78,15 +84,38 @@ def _exchange(**fields: Any) -> str:  # noqa: ANN401 - what JSON holds
 
 def test_what_parquet_cannot_hold_costs_no_more_than_itself() -> None:
     """Half a character becomes a question mark, a number beyond 64 bits is not known; the rest stays."""
-    rows = written([("a\udcff", _exchange(url="x\ud800y", status=2**70)), ("b", _exchange(status=200))])["exchange"]
+    rows = written([("a\udcff", _exchange(url="x\ud800y", status=2**70)), ("b", _exchange(status=200))])[
+        "exchange"
+    ].to_pylist()
     assert [(row["capture"], row["url"], row["status"]) for row in rows] == [("a?", "x?y", None), ("b", None, 200)]
 
 
 def test_a_large_table_is_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost or doubled where one ends."""
     monkeypatch.setattr(tables_of, "GROUP", 10)
-    rows = written(("a", _exchange(id=f"exchange-{number}")) for number in range(25))["exchange"]
+    rows = written(("a", _exchange(id=f"exchange-{number}")) for number in range(25))["exchange"].to_pylist()
     assert [row["id"] for row in rows] == [f"exchange-{number}" for number in range(25)]
+
+
+def test_tables_answer_what_the_documentation_asks() -> None:
+    """Its queries name columns that there are; joined by capture and id, each finding meets its connections."""
+    for query in re.findall(r"```sql\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), flags=re.DOTALL):
+        columns = {
+            name for table in re.findall(r"tables/(\w+)\.parquet", query) for name in arrow_schema(RECORDS[table]).names
+        }
+        assert set(re.findall(r"\b[a-z]\.(\w+)", query)) - set(re.findall(r" AS (\w+)", query)) <= columns
+
+    tables = written(golden())
+    finding, quic = tables["finding"], tables["quic"]
+    lost = finding.filter(pc.equal(finding["rule"], "quic-unanswered")).group_by("origin")
+    counted = lost.aggregate([("capture", "count_distinct"), ("cost", "sum")]).to_pylist()
+    assert any(row["capture_count_distinct"] > 1 for row in counted)
+
+    rows = pc.list_parent_indices(finding["connections"])
+    each = finding.select(["capture", "rule"]).take(rows).append_column("id", pc.list_flatten(finding["connections"]))
+    joined = each.join(quic.select(["capture", "id", "outcome"]), keys=["capture", "id"], join_type="inner")
+    unanswered = joined.filter(pc.equal(joined["rule"], "quic-unanswered"))
+    assert unanswered["outcome"].unique().to_pylist() == ["unanswered"]
 
 
 def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
