@@ -6,12 +6,14 @@ what it had not handed over. What comes of a task is kept by its place in the li
 
 from __future__ import annotations
 
+import logging
 import pickle
 import queue
 import secrets
 import tempfile
 import time
 import zlib
+from concurrent.futures import CancelledError
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,6 +86,8 @@ def _connected(address: str) -> Client:
         from distributed import Client  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingExtraError("--engine dask needs Dask") from error
+    for name in ("distributed", "distributed.client"):  # what it has to say is told as an outcome
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return Client(address, timeout=CONNECTING, set_as_default=False, name="h3probe")
     except (OSError, ValueError, TypeError, ImportError) as error:
@@ -118,8 +122,11 @@ class _Run:
                 yield number, self._failed(number, found)
         # Whoever was on a worker together with a capture that kills it has to be heard alone.
         for number in suspects:
-            self._submit(number, "-alone")
-            _, found = self._next()
+            try:
+                self._submit(number, "-alone")
+                _, found = self._next()
+            except (RuntimeError, ValueError, OSError):  # the client is closed
+                found = CancelledError()
             yield number, self._unpacked(number, found) if isinstance(found, Parcel) else self._failed(number, found)
 
     def _submit(self, number: int, suffix: str) -> None:
@@ -186,6 +193,8 @@ class _Run:
         task = self._tasks[number]
         if _is_killed(error):
             return task.failed(KILLED)
+        if isinstance(error, CancelledError):
+            return task.failed("the cluster gave it up, or its scheduler is gone")
         if isinstance(error, UserError):
             return task.failed(str(error))
         if isinstance(error, ImportError | pickle.UnpicklingError | AttributeError):

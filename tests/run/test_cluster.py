@@ -121,6 +121,19 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch: pytest
     assert [outcome.exit_status for outcome in found] == [2, 2]
 
 
+def test_a_scheduler_that_goes_away_is_told_of() -> None:
+    """Each capture that was not explained is an outcome with an error, and nothing waits forever."""
+    with (
+        ThreadPoolExecutor(1) as beside,
+        distributed.LocalCluster(n_workers=0, **LOOPBACK) as started,
+    ):
+        running = beside.submit(outcomes, ["a", "b"], started.scheduler_address)
+        wait_for(lambda: len(started.scheduler.tasks) == 2)
+        started.close()
+        found, _ = running.result()
+    assert [outcome.error for outcome in found] == ["the cluster gave it up, or its scheduler is gone"] * 2
+
+
 def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """So is an address that is none."""
     monkeypatch.setattr(cluster, "CONNECTING", 0.5)

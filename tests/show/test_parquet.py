@@ -26,7 +26,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs/cluster.md"
 GOLDEN = sorted((Path(__file__).parents[2] / "captures").glob("*.golden.ndjson"))
 
 
-def written(lines: Iterable[tuple[str, str]]) -> dict[str, pa.Table]:
+def written(lines: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Write lines, each from a capture, and read the tables back."""
     streams: dict[str, io.BytesIO] = {}
     tables = Tables(lambda name: streams.setdefault(name, io.BytesIO()))
