@@ -51,7 +51,10 @@ class Parcel:
 
 def explain_there(task: Task) -> Parcel:
     """Explain one capture on a worker."""
-    with tempfile.TemporaryDirectory(prefix="h3probe-") as name:
+    from distributed import get_worker  # noqa: PLC0415 - an extra
+
+    # Where whoever starts a worker anew removes what the last one left.
+    with tempfile.TemporaryDirectory(prefix="h3probe-", dir=get_worker().local_directory) as name:
         place = None if task.text is None else Path(name, "records")
         outcome = run_task(replace(task, text=place))
         text = None if place is None or not place.exists() else zlib.compress(place.read_bytes(), 1)

@@ -58,6 +58,8 @@ def is_url_of_folder(url: str) -> bool:
     """
     with _told(url, "cannot be looked up"):
         system, path = _found(url)
+        if url.startswith(("http://", "https://")):  # where looking for what is in it means to load all of it
+            return path.endswith("/")
         return bool(system.isdir(path))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from h3probe.cli import main
 from h3probe.errors import MissingExtraError, UserError
 from h3probe.run import batch, cluster
 from h3probe.run.batch import KILLED, Outcome, explain_each
@@ -20,6 +21,7 @@ from tests.run.mixes import FOLDER
 pytest.importorskip("distributed", reason="no Dask: pip install 'h3probe[cluster]'")
 
 import distributed
+import pyarrow.parquet as pq
 
 from tests.run.gate import CLOSED, OPENING, Gate, register, wait_for
 
@@ -97,6 +99,22 @@ def test_a_capture_that_kills_workers_takes_nobody_with_it(
     found, texts = outcomes(asked, workers.scheduler_address)
     assert (found[2].error, found[2].exit_status, texts[2]) == (KILLED, 2, "")
     assert found[:2] + found[3:] == expected[:2] + expected[3:]
+
+
+def test_the_command_line_says_the_same(
+    workers: distributed.LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Records, tables and the exit status are those of one process; what cannot be read is told of there too."""
+    captures = [*(str(FOLDER / name) for name in NAMES), f"file://{tmp_path}/missing.pcap"]
+    engines = {"here": ["--jobs", "1"], "there": ["--engine", "dask", "--scheduler", workers.scheduler_address]}
+    said = []
+    for name, engine in engines.items():
+        assert main(["explain", "--json", "--each", *engine, "--parquet", str(tmp_path / name), *captures]) == 2
+        said.append(capsys.readouterr())
+    assert said[0] == said[1]
+    assert said[0].out.count('"type":"summary"') == len(NAMES)
+    for path in (tmp_path / "here").iterdir():
+        assert pq.read_table(path) == pq.read_table(tmp_path / "there" / path.name)
 
 
 def test_what_cannot_be_read_is_told_without_credentials(workers: distributed.LocalCluster) -> None:
