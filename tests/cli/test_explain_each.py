@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -74,6 +76,16 @@ def test_what_does_not_go_together_is_refused(args: list[str], capsys: pytest.Ca
     """Workers without captures to share, a client's log of many captures, a pipe as one of many, half a cluster."""
     assert main(["explain", *args]) == 2
     assert capsys.readouterr().err
+
+
+def test_nothing_of_the_extra_is_loaded_unasked(folder: Path) -> None:
+    """A folder is explained, as records too, without Dask, fsspec and pyarrow."""
+    code = "import sys; from h3probe.cli import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    args = ["explain", "--jobs", "1", "--json", str(folder)]
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "h3probe" in loaded
+    assert not loaded & {"dask", "distributed", "fsspec", "pyarrow"}
 
 
 def test_tables_do_not_depend_on_the_number_of_workers(folder: Path, tmp_path: Path) -> None:
