@@ -27,7 +27,7 @@ Examples:
   h3probe explain capture.pcapng --client-log java.log
   h3probe explain --jobs 8 captures/
   h3probe explain --parquet tables/ captures/
-  h3probe explain --engine dask --scheduler tcp://head:8786 s3://bucket/captures
+  h3probe explain --engine dask --scheduler tcp://head:8786 s3://bucket/
   h3probe explain ci.pcapng --origin example.org --expect h3 --junit h3.xml
   ssh host tcpdump -U -w - | h3probe explain -
 
@@ -87,7 +87,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
     if force and parquet is None:
         raise click.UsageError("--force is for the files of --parquet")
     asked = Asked(files, filters, expect.version, keylog, logs)
-    with _tables(parquet, force=force) as tables:
+    with _tables(parquet, force=force, sources=(*files, *logs, keylog or "")) as tables:
         if is_each:
             status = run_each(asked, many, tables, as_json=as_json)
         else:
@@ -103,10 +103,10 @@ def explain(  # noqa: PLR0913 - one parameter per option
     ctx.exit(status)
 
 
-def _tables(folder: str | None, *, force: bool) -> AbstractContextManager[Tables | None]:
+def _tables(folder: str | None, *, force: bool, sources: tuple[str, ...]) -> AbstractContextManager[Tables | None]:
     """What collects the records of a run, if they are to be collected."""
     if folder is None:
         return nullcontext()
     from h3probe.run.tables import tables_in  # noqa: PLC0415 - an extra
 
-    return tables_in(Path(folder), force=force)
+    return tables_in(Path(folder), force=force, sources=sources)

@@ -200,7 +200,7 @@ class _Run:
             return task.failed("the cluster gave it up, or its scheduler is gone")
         if isinstance(error, UserError):
             return task.failed(str(error))
-        if isinstance(error, ImportError | pickle.UnpicklingError | AttributeError):
+        if isinstance(error, ImportError | pickle.UnpicklingError) or "deserialization" in str(error):
             return task.failed("the cluster cannot load it: its processes need this version of h3probe[cluster]")
         return task.failed(f"the worker that read it failed: {type(error).__name__}")
 

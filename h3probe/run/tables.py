@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, TYPE_CHECKING, cast
 
 from h3probe.errors import UserError
-from h3probe.run.whole_file import refuse_existing, replacing
+from h3probe.run.whole_file import ended_in_order, refuse_existing, replacing
 from h3probe.show.ndjson import to_json
 from h3probe.show.parquet import RECORDS, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -25,25 +25,26 @@ IN_MEMORY = 1 << 20
 
 
 @contextmanager
-def tables_in(folder: Path, *, force: bool) -> Iterator[Tables]:
+def tables_in(folder: Path, *, force: bool, sources: Sequence[str] = ()) -> Iterator[Tables]:
     """Collect records, and write the files when the block has ended well; else there are none.
 
     Args:
         folder: Made where it is not there, mode 0700; gets `TYPE.parquet` for each record type, mode 0600.
         force: Replace those that are there.
+        sources: What the records are from, which nothing replaces.
 
     Raises:
         UserError: Some are there, or they cannot be written, or pyarrow is not installed.
     """
     places = {name: folder / f"{name}.parquet" for name in RECORDS}
     for place in places.values():
-        refuse_existing(str(place), force=force)
+        refuse_existing(str(place), force=force, sources=sources)
     is_new = not folder.exists()
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise UserError(f"{folder} cannot be made: {error.strerror or error}") from error
-    with ExitStack() as stack:
+    with ended_in_order(), ExitStack() as stack:
         if is_new:
             stack.callback(_remove_empty, folder)
         waiting: dict[str, IO[bytes]] = {}
