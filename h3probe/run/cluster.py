@@ -109,6 +109,7 @@ class _Run:
         self._name = f"h3probe-{secrets.token_hex(8)}"
         """Keys of this run alone: a capture may have changed since the last one."""
         self._alone_since: float | None = None
+        self._is_over = False
 
     def outcomes(self) -> Iterator[tuple[int, Outcome]]:
         """Each task's number and outcome, once, as they become ready."""
@@ -141,12 +142,13 @@ class _Run:
     def _next(self) -> tuple[int, Parcel | BaseException]:
         """The next task that has ended, and how."""
         while True:
-            number = self._heard()
+            number = None if self._is_over else self._heard()
             if number is not None and (found := self._result(number)) is not None:
                 self._alone_since = None
                 del self._futures[number]  # its worker may forget it
                 return number, found
-            if self._is_abandoned():
+            if self._is_over or self._is_abandoned():
+                self._is_over = True  # and nobody is waited for once more
                 number = next(iter(self._futures))
                 self._futures.pop(number).cancel()
                 return number, UserError("the cluster has no workers any more")
