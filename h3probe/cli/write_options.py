@@ -46,9 +46,11 @@ class WriteOptions:
     @property
     def bundle(self) -> Path | None:
         """The bundle that is to be made; None for a file of packets, or none."""
-        from h3probe.run.folder import BUNDLE_SUFFIX  # noqa: PLC0415 - who only asks for help needs no recorder
+        if self.write is None:
+            return None
+        from h3probe.run.folder import BUNDLE_SUFFIX  # noqa: PLC0415 - who writes nothing need not wait for a recorder
 
-        return Path(self.write) if self.write is not None and self.write.endswith(BUNDLE_SUFFIX) else None
+        return Path(self.write) if self.write.endswith(BUNDLE_SUFFIX) else None
 
     def check(self, *, keyed: bool) -> None:
         """Refuse what does not go together.
