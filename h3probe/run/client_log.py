@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from h3probe.errors import UserError
+from h3probe.run.settings import complain_if_empty, environment_to_add_to, tell_settings
 from h3probe.vantage import privileges
 from h3probe.vantage.clientlog.jdk import CATEGORIES
 from h3probe.vantage.clientlog.pipe import LogPipe
@@ -76,11 +77,9 @@ def ask_for_log(
     if named or is_chromium(plan.command):
         return _netlog(stack, plan, output, environment, user, named[-1] if named else None)
     kind = kind_of(plan.command)
-    if environment is None and user is not None:
-        environment = privileges.environment_of(user)
-    told, lines = client_log_environment(kind, CATEGORIES, environment=environment)
-    for line in lines:
-        output.note(f"set for the command: {line}")
+    own = environment_to_add_to(environment, user)
+    told, lines = client_log_environment(kind, CATEGORIES, environment=own)
+    tell_settings(output, lines)
     if kind == "native":
         output.note(_native(plan.command))
     elif not plan.show_log:
@@ -108,12 +107,7 @@ def _netlog(  # noqa: PLR0913, PLR0917 - as `ask_for_log`, and the file that the
         path = Path(named)
         output.note(f"the NetLog that the command writes is read: {path}")
     tail = stack.enter_context(NetLogTail(path, time.time_ns()))
-
-    def say(kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None and tail.empty:
-            output.note(_nothing(path))
-
-    stack.push(say)
+    complain_if_empty(stack, tail, output, _nothing(path))
     return Asked(plan, environment, tail)
 
 

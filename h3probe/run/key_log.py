@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from h3probe.run.private_file import create_private
+from h3probe.run.settings import complain_if_empty, environment_to_add_to, tell_settings
 from h3probe.vantage import privileges
 from h3probe.vantage.key_log import KeyLogTail, key_log_environment
 from h3probe.vantage.proxy_settings import kind_of
@@ -49,18 +50,11 @@ def ask_for_keys(
     path = Path(plan.keylog).absolute()
     with privileges.acting_as(user):
         os.close(create_private(path, force=plan.force))
-    if environment is None and user is not None:
-        environment = privileges.environment_of(user)
-    environment, lines = key_log_environment(kind, plan.command, path, environment=environment)
-    for line in lines:
-        output.note(f"set for the command: {line}")
+    own = environment_to_add_to(environment, user)
+    environment, lines = key_log_environment(kind, plan.command, path, environment=own)
+    tell_settings(output, lines)
     tail = stack.enter_context(KeyLogTail(path))
-
-    def say(kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None and tail.empty:
-            output.note(_nothing(path))
-
-    stack.push(say)
+    complain_if_empty(stack, tail, output, _nothing(path))
     return tail, environment
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from h3probe.run.settings import environment_to_add_to, tell_settings
 from h3probe.track.table import BoundedTable
 from h3probe.vantage import privileges
 from h3probe.vantage.proxy_settings import kind_of, proxy_environment
@@ -77,9 +78,8 @@ def hand_over(
     if spec.intercept is not None:
         with privileges.acting_as(user):
             trust = make_trust(proxy.folder, spec.upstream_ca)
-    base = None if user is None else privileges.environment_of(user)
     address = None if spec.listen is None else proxy.addresses[0]
-    environment, lines = proxy_environment(kind_of(plan.command), address, trust=trust, environment=base)
-    for line in lines:
-        output.note(f"set for the command: {line}")
+    own = environment_to_add_to(None, user)
+    environment, lines = proxy_environment(kind_of(plan.command), address, trust=trust, environment=own)
+    tell_settings(output, lines)
     return environment
