@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import struct
@@ -32,6 +33,7 @@ PATIENCE_S: Final = 5.0
 """How long an answer, a connection or a further query on one may take."""
 BINDINGS: Final = (64, 65)
 """The types SVCB and HTTPS (RFC 9460, 14.1)."""
+_TRIES: Final = 32
 _HEADER: Final = 12
 _LONGEST_NAME: Final = 255
 _RESPONSE: Final = 0x8000
@@ -133,14 +135,26 @@ class DnsFilter:
         self._transport: asyncio.DatagramTransport | None = None
 
     async def start(self, listen: Address) -> None:
-        """Listen.
+        """Listen, over UDP and TCP on the same port.
+
+        Args:
+            listen: Address and port, 0 for any port.
 
         Raises:
             OSError: The address is in use, or none of this host's.
         """
         loop = asyncio.get_running_loop()
-        self._transport, _ = await loop.create_datagram_endpoint(lambda: _Queries(self), local_addr=listen)
-        self._server = await asyncio.start_server(self._connected, *self.address, limit=1 << 16)
+        for tries_left in reversed(range(_TRIES)):
+            self._transport, _ = await loop.create_datagram_endpoint(lambda: _Queries(self), local_addr=listen)
+            try:
+                self._server = await asyncio.start_server(self._connected, *self.address, limit=1 << 16)
+            except OSError as error:
+                self._transport.close()
+                # Any port will do, and the one that was free for UDP is taken for TCP.
+                if error.errno != errno.EADDRINUSE or listen[1] != 0 or not tries_left:
+                    raise
+            else:
+                return
 
     @property
     def address(self) -> Address:

@@ -124,6 +124,9 @@ def may_look_at(pid: int) -> bool:
     """Whether a process's open files may be seen; one that is gone hides nothing."""
     try:
         os.scandir(f"/proc/{pid}/fd").close()
+        # The same user may list them all and yet, with fewer capabilities than that process, see where none of them
+        # leads to (ptrace(2), access mode checks); which is asked of this link as well, and every process has it.
+        os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115 - with each look
     except PermissionError:
         return False
     except OSError:

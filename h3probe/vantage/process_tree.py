@@ -101,7 +101,8 @@ class ProcessTree:
         # One that was orphaned stays in the family; one that has ended leaves it.
         for gone in self._family.keys() - pids:
             del self._family[gone]
-        self._known = pids
+        # /proc is not listed in one instant: whose parent was not in the list is looked at again.
+        self._known = {pid for pid in pids if pid not in parents or parents[pid] in pids or not parents[pid]}
 
     def _look_at(self, pids: Iterable[int]) -> None:
         for pid in pids:

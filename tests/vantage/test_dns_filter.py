@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dns.flags
 import dns.message
@@ -255,7 +256,7 @@ def test_nobody_upstream() -> None:
 
     async def run() -> bytes:
         served = DnsFilter(("127.0.0.1", 9))
-        await served.start(("127.0.0.1", claim("127.0.0.1", 0, udp=True)[1]))
+        await served.start(("127.0.0.1", 0))
         reader, writer = await asyncio.open_connection(*served.address)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
             client.sendto(asked("A"), served.address)
@@ -266,6 +267,31 @@ def test_nobody_upstream() -> None:
         return rest
 
     assert asyncio.run(asyncio.wait_for(run(), 20)) == b""
+
+
+def test_any_port_is_one_that_is_free_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With port 0, a port that is free for UDP and taken for TCP is left for another one."""
+    begin = asyncio.start_server
+    refused: list[int] = []
+
+    async def start_server(connected: Any, host: str, port: int, **options: int) -> asyncio.Server:  # noqa: ANN401
+        if not refused:
+            refused.append(port)
+            raise OSError(errno.EADDRINUSE, "in use")
+        return await begin(connected, host, port, **options)
+
+    async def run() -> tuple[str, int]:
+        served = DnsFilter(("127.0.0.1", 9))
+        await served.start(("127.0.0.1", 0))
+        _, writer = await asyncio.open_connection(*served.address)
+        writer.close()
+        await served.close()
+        return served.address
+
+    monkeypatch.setattr(asyncio, "start_server", start_server)
+    host, port = asyncio.run(asyncio.wait_for(run(), 20))
+    assert host == "127.0.0.1"
+    assert [port] != refused
 
 
 @pytest.fixture

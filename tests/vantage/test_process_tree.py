@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if sys.platform != "linux":
 
 from h3probe.vantage import linux
 from h3probe.vantage.process_tree import INTERVAL_S, YOUNG_INTERVAL_S, Everyone, ProcessTree
+from tests.vantage.conftest import needs_root
 from tests.vantage.test_processes import WILDCARD_UDP6
 
 if TYPE_CHECKING:
@@ -102,3 +104,38 @@ def test_facts_of_processes(child: StartChild) -> None:
     assert linux.parent_of(theirs.pid) is None
     assert linux.name_of(theirs.pid) is None
     assert linux.may_look_at(theirs.pid)
+
+
+@needs_root
+def test_the_same_user_with_fewer_capabilities(child: StartChild) -> None:
+    """A process whose links may not be followed is not readable, although its files may be listed."""
+    theirs = child(WILDCARD_UDP6)
+    program = (
+        "import sys; from h3probe.vantage import linux, privileges; pid = int(sys.argv[1]); "
+        "before = linux.may_look_at(pid); privileges.give_up_capabilities(); "
+        "print(before, linux.may_look_at(pid), linux.socket_inodes(pid))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(theirs.pid)], capture_output=True, text=True, check=True)
+    assert done.stdout == "True False []\n"
+
+
+def test_a_parent_that_the_list_has_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose parent was not in the same list of processes is one of the tree's once the parent is."""
+    parents = {1: 0, 2: 0, 5: 1, 10: 5, 20: 10, 30: 20, 40: 1}
+    lists = [[1, 2, 5, 10, 30, 40], list(parents)]
+    looked: list[int] = []
+
+    def parent_of(pid: int) -> int | None:
+        looked.append(pid)
+        return parents.get(pid)
+
+    monkeypatch.setattr(linux, "process_ids", lambda: lists[0])
+    monkeypatch.setattr(linux, "parent_of", parent_of)
+    tree = ProcessTree(5)
+    assert tree.owner(1) is None
+    assert set(tree.pids) == {5, 10}
+    del lists[0]
+    looked.clear()
+    assert tree.owner(1) is None
+    assert set(tree.pids) == {5, 10, 20, 30}
+    assert looked == [20, 30]
