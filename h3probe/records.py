@@ -318,7 +318,7 @@ class SummaryRecord(Record):
         int | None, "packets known to be lost before h3probe saw them; null when the source does not say"
     ]
     malformed: Annotated[int, "packets that could not be decoded"]
-    evicted: Annotated[int, "connections forgotten to keep memory bounded"]
+    evicted: Annotated[int, "connections not followed to the end, or forgotten, to keep memory bounded"]
     records: Annotated[dict[str, int], "count per record type"]
     exit_status: Annotated[int, "0 no problem, 1 a finding of severity problem, or an expectation that is not met"]
 

@@ -11,7 +11,7 @@ from h3probe.diagnose.words import TLS13, is_dns, is_h3
 from h3probe.text import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from h3probe.diagnose.conclusion import Conclusion
     from h3probe.diagnose.story import Story
@@ -76,8 +76,42 @@ class _Told:
     others: str = BESIDE
 
 
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What a story's verdict is worth as an answer.
+
+    Attributes:
+        sentence: The verdict.
+        told: What the story says of its exchanges.
+        on_wire: Whether nothing but packets tells of them.
+        alone: Whether the capture holds no TCP beside it.
+    """
+
+    sentence: str
+    told: _Told
+    on_wire: bool
+    alone: bool
+
+
+class Weighing:
+    """The stories by origin, as far as they count."""
+
+    def __init__(self) -> None:
+        self.by_origin: dict[str, list[Weighed]] = {}
+
+    def add(self, conclusion: Conclusion) -> None:
+        """Take what a story comes to; one that is not about HTTP does not count."""
+        if conclusion.sentence is None:
+            return
+        story = conclusion.story
+        on_wire = not story.exchanges
+        # An alternative's own port is no origin of any exchange: what is seen there is counted at the origin's.
+        weighed = Weighed(conclusion.sentence, _told(conclusion), on_wire, on_wire and story.tcp_unseen)
+        self.by_origin.setdefault(story.label, []).append(weighed)
+
+
 def judge(
-    conclusions: Iterable[Conclusion],
+    weighing: Weighing,
     accounts: Counter[Account],
     expected: HttpVersion,
     absent: Sequence[str] = (),
@@ -87,7 +121,7 @@ def judge(
     """Say of each origin whether all its exchanges were of one version.
 
     Args:
-        conclusions: What all stories come to.
+        weighing: What all stories come to.
         accounts: The exchanges that a vantage point saw, whether they belong to a story or not.
         expected: The version.
         absent: Origins that were asked for and have no story.
@@ -97,10 +131,7 @@ def judge(
     Returns:
         One for each origin, in the order of their stories, then those without one; never none at all.
     """
-    stories: dict[str, list[Conclusion]] = {}
-    for conclusion in conclusions:
-        if conclusion.sentence is not None:
-            stories.setdefault(conclusion.story.label, []).append(conclusion)
+    stories = weighing.by_origin
     seen: dict[str, Counter[Account]] = {}
     for account, number in accounts.items():
         seen.setdefault(account.origin or "", Counter())[account] += number
@@ -114,7 +145,7 @@ def judge(
 
 
 def _of_origin(
-    origin: str, group: list[Conclusion], seen: Counter[Account], expected: HttpVersion, *, complete: bool
+    origin: str, group: list[Weighed], seen: Counter[Account], expected: HttpVersion, *, complete: bool
 ) -> Fulfilment:
     counts: Counter[str] = Counter()
     for account, number in seen.items():
@@ -125,18 +156,15 @@ def _of_origin(
         return Fulfilment(origin, met=False, versions=versions, reason=_otherwise(seen, expected))
     counted = f"{expected} for {_all(seen.total())}." if seen else ""
     reasons: list[str] = []
-    for conclusion in group:
-        told, sentence = _told(conclusion), conclusion.sentence or NOTHING
-        on_wire = not conclusion.story.exchanges
+    for weighed in group:
+        told, sentence = weighed.told, weighed.sentence
         if told.versions != {expected} or told.open:
             reason = f"{sentence} {OPEN}" if told.open and not (told.over_tcp and expected == "HTTP/3") else sentence
-            reason = f"{counted} {reason if on_wire else told.others}".lstrip()
+            reason = f"{counted} {reason if weighed.on_wire else told.others}".lstrip()
             return Fulfilment(origin, met=False, versions=versions, reason=reason)
-        if on_wire and not complete:
+        if weighed.on_wire and not complete:
             return Fulfilment(origin, met=False, versions=versions, reason=f"{sentence} {MISSING}")
-        # An alternative's own port is no origin of any exchange: what is seen there is counted at the origin's.
-        alone = on_wire and conclusion.story.tcp_unseen
-        reasons.append(f"{sentence} {NO_TCP}" if alone else sentence)
+        reasons.append(f"{sentence} {NO_TCP}" if weighed.alone else sentence)
     return Fulfilment(origin, met=True, versions=versions, reason=counted or reasons[0])
 
 

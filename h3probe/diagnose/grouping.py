@@ -12,7 +12,7 @@ from h3probe.text import clean
 from h3probe.track.hosts import LOOPBACK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from h3probe.events import AltSvcSeen, Endpoint, Exchange, Process, ToldExchange, UpstreamTrouble
     from h3probe.track.clock import Clock
@@ -161,11 +161,13 @@ class Beside:
         others: Connections that are not to be explained, and show what else a host did.
         strangers: Those of processes that nobody asked about, which show that a host did more.
         facts: What the proxy reports.
+        tunnelled: The randoms of ClientHellos that were seen inside tunnels of yet others.
     """
 
     others: list[Connection]
     strangers: list[Connection]
     facts: ProxyFacts
+    tunnelled: Collection[bytes] = ()
 
 
 def tell_stories(
@@ -189,7 +191,7 @@ def tell_stories(
     """
     by_host: dict[str, list[Connection]] = {}
     stories: list[Story] = []
-    tunnelled: set[bytes] = set()
+    tunnelled: set[bytes] = set(beside.tunnelled)
     in_the_clear = _in_the_clear(beside.facts)
     for connection in connections:
         if connection.transport == "tcp" and connection.tunnels is not None and connection.tunnels.asked:

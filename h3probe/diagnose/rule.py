@@ -13,6 +13,7 @@ from h3probe.track.clock import NS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from h3probe.diagnose.missing import Missing
     from h3probe.diagnose.race import Race
     from h3probe.diagnose.story import Story
     from h3probe.events import ProxyDied
@@ -63,8 +64,9 @@ class CaptureFacts:
         unreadable: Parts that could not be read, in words.
         dropped: Packets lost before they were seen, and by whom.
         malformed: Packets that could not be decoded.
-        evicted: Connections forgotten to keep memory bounded.
-        connections: All connections kept.
+        forgotten: Connections of which nothing is said, to keep memory bounded.
+        left: Connections that were not followed to their end, likewise.
+        missing: What connections show to be missing.
         rests: TCP connections of which no more than segments without payload was seen.
         first: The first packet's mark, None when there was none.
         proxy_died: How h3probe's own proxy ended before it was told to, None where it did not.
@@ -74,8 +76,9 @@ class CaptureFacts:
     unreadable: list[str]
     dropped: list[tuple[int, str]]
     malformed: int
-    evicted: int
-    connections: list[Connection]
+    forgotten: int
+    left: int
+    missing: Missing
     rests: int
     first: Mark | None
     proxy_died: ProxyDied | None = None

@@ -146,16 +146,8 @@ def explained(asked: Asked, found: Explained | None = None) -> Explained:
         UserError: A client's log cannot be read, or is none.
     """
     found = Explained() if found is None else found
-    found.stories = outlines(explain(asked, found))
+    found.stories = explain(asked, found).outlines
     return found
-
-
-def outlines(engine: Engine) -> list[StoryOutline]:
-    """Give the stories of an engine that has settled everything: which connections belong together."""
-    return [
-        StoryOutline(story.label, story.relayed, tuple(dict.fromkeys(c.id for c in story.connections)))
-        for story in engine.stories()
-    ]
 
 
 class Tap(Protocol):
@@ -210,6 +202,8 @@ def explain(asked: Asked, output: Output, tap: Tap | None = None) -> Engine:
         output.moments(engine.take_moments())
         dropped = [reader.dropped for reader in readers if reader.dropped is not None]
         truncated = any(reader.truncated for reader in readers)
+        for records in engine.settle():
+            output.records(records)
         output.records(engine.finish(truncated=truncated, dropped=sum(dropped) if dropped else None))
         output.close()
     return engine
@@ -275,6 +269,7 @@ def _engine(asked: Asked, readers: list[CaptureReader | ProxyEvents | Recorded],
     engine = Engine(asked.source, kind, replace(asked.filters), expects=asked.expects)
     if formats == {"ndjson"}:  # what went past the proxy is in no event of its
         engine.vantage = "proxy"
+    engine.packs = not asked.client_logs and all(isinstance(reader, CaptureReader) for reader in readers)
     if asked.key_log is not None:
         _add_secrets(engine, asked.key_log, tap)
     return engine

@@ -106,6 +106,7 @@ class QuicConnection:
         process: The client's process.
         told_host: The host that the client's own log names for it.
         settled: Whether nothing more is expected of it.
+        given_up: Whether its handshake was read no further, to keep memory bounded.
         introduced: Whether the timeline has named it.
         client_crypto: The client's hello while it is put together.
         server_crypto: The server's.
@@ -162,6 +163,7 @@ class QuicConnection:
     process: Process | None = None
     told_host: str | None = None
     settled: bool = False
+    given_up: bool = False
     introduced: bool = False
     client_crypto: HelloStream | None = field(default_factory=HelloStream)
     server_crypto: HelloStream | None = field(default_factory=HelloStream)

@@ -82,7 +82,7 @@ class QuicTracker:
         *,
         on_open: Callable[[QuicConnection], None],
         on_evict: Callable[[QuicConnection], None],
-        limit: int = 10_000,
+        limit: int = 8_000,
     ) -> None:
         self._timeline = timeline
         self._new_id = new_id
@@ -186,6 +186,7 @@ class QuicTracker:
         for gone in self.flows.put(key, flow):
             for connection in gone.connections:
                 self._past.put(flow_key(connection.client, connection.server), True)
+                self._unread -= connection.given_up  # it is counted once
                 self._on_evict(connection)
 
     def feed_icmp(self, error: IcmpError) -> QuicConnection | None:
@@ -379,7 +380,8 @@ class QuicTracker:
 
     def _initial(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> bool:
         for gone in self._reading.put(connection.id, connection):
-            self._unread += gone.hello is None and gone.client_crypto is not None
+            gone.given_up = gone.hello is None and gone.client_crypto is not None
+            self._unread += gone.given_up
             gone.release()
         read = read_initial(connection, packet, from_client=from_client)
         if not from_client and read.counts:

@@ -125,6 +125,7 @@ class TcpConnection:
     process: Process | None = None
     told_host: str | None = None
     settled: bool = False
+    given_up: bool = False
 
     transport: Literal["tcp"] = "tcp"
 

@@ -62,7 +62,7 @@ class TcpTracker:
         *,
         on_open: Callable[[TcpConnection], None],
         on_evict: Callable[[TcpConnection], None],
-        limit: int = 10_000,
+        limit: int = 8_000,
     ) -> None:
         self._timeline = timeline
         self._new_id = new_id
@@ -73,6 +73,7 @@ class TcpTracker:
         # Connections whose bytes are put together; who holds them longest lets go of them.
         self._reading: BoundedTable[str, TcpConnection] = BoundedTable(HANDSHAKES_LIMIT)
         self._unread = 0
+        self._over = 0
         # What was left of connections from before the capture, as (a host, the endpoint at the other side).
         self._rests: BoundedTable[tuple[bytes, Endpoint], bool] = BoundedTable(limit)
         # Ports let go of lately: what still comes on them is the rest of a connection that was told.
@@ -81,7 +82,7 @@ class TcpTracker:
     @property
     def evicted(self) -> int:
         """How many connections had to leave, or had to be left unread."""
-        return self.table.evicted + self._unread
+        return self.table.evicted - self._over + self._unread
 
     def find(self, source: Endpoint, destination: Endpoint) -> TcpConnection | None:
         """Return the connection between two endpoints, whichever is the client."""
@@ -103,10 +104,15 @@ class TcpTracker:
             return known
         connection = TcpConnection(self._new_id(), client, server, first=mark, last=mark, connected=mark)
         self._on_open(connection)
-        for gone in self.table.put(_key(client, server), connection):
-            self._past.put(_key(gone.client, gone.server), True)
-            self._on_evict(gone)
+        self._remember(_key(client, server), connection)
         return connection
+
+    def _remember(self, key: tuple[Endpoint, Endpoint], connection: TcpConnection) -> None:
+        for gone in self.table.put(key, connection):
+            self._past.put(_key(gone.client, gone.server), True)
+            self._over += gone.ended is not None  # which is not too early
+            self._unread -= gone.given_up  # and is counted once
+            self._on_evict(gone)
 
     def replace(self, connection: TcpConnection) -> None:
         """Let go of a connection whose ports are used anew."""
@@ -137,9 +143,7 @@ class TcpTracker:
             connection = self._open(segment, opening=opening)
             if connection is None:
                 return
-            for gone in self.table.put(key, connection):
-                self._past.put(_key(gone.client, gone.server), True)
-                self._on_evict(gone)
+            self._remember(key, connection)
         self._take(connection, segment)
 
     def count(self, connection: TcpConnection, flow: FlowCount) -> None:
@@ -297,7 +301,8 @@ class TcpTracker:
     def _read(self, connection: TcpConnection) -> None:
         """Take note that a connection's bytes are put together; the one longest without any gives way."""
         for gone in self._reading.put(connection.id, connection):
-            self._unread += gone.is_read
+            gone.given_up = gone.is_read
+            self._unread += gone.given_up
             gone.release()
 
     def _advance(self, connection: TcpConnection, mark: Mark, *, from_client: bool) -> None:

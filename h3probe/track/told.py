@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from h3probe.track.timeline import Timeline
 
     Connection = QuicConnection | TcpConnection
+    _ByPort = BoundedTable[tuple[Literal["quic", "tcp"], int], list[Connection]]
 
 LIMIT = 20_000
 PORTS_LIMIT = 50_000
@@ -77,8 +78,9 @@ class ToldTracker:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self._by_port: BoundedTable[tuple[Literal["quic", "tcp"], int], list[Connection]] = BoundedTable(PORTS_LIMIT)
-        self._latest: deque[tuple[list[Connection], Connection]] = deque()
+        # Made when something is told: most captures have nobody who tells.
+        self._by_port: _ByPort | None = None
+        self._latest: deque[Connection] = deque()
         self._waiting: list[ToldExchange | ToldAltSvc] = []
         self._retry_ns = 0
         self._new: ToldFacts | None = None
@@ -86,21 +88,31 @@ class ToldTracker:
 
     def opened(self, connection: Connection) -> None:
         """Take note of a new connection."""
+        self._latest.append(connection)
+        if self._by_port is not None:
+            self._sort(self._by_port, connection)
+        if len(self._latest) > LIMIT:
+            gone = self._latest.popleft()
+            same = None if self._by_port is None else self._by_port.peek((gone.transport, gone.client.port))
+            if same and same[0] is gone:
+                del same[0]
+
+    @staticmethod
+    def _sort(by_port: _ByPort, connection: Connection) -> None:
         key = (connection.transport, connection.client.port)
-        same = self._by_port.get(key)
+        same = by_port.get(key)
         if same is None:
             same = []
-            self._by_port.put(key, same)
+            by_port.put(key, same)
         same.append(connection)
         del same[:-PER_PORT]
-        self._latest.append((same, connection))
-        if len(self._latest) > LIMIT:
-            earliest, gone = self._latest.popleft()
-            if earliest and earliest[0] is gone:
-                del earliest[0]
 
     def feed(self, told: Told) -> None:
         """Take a report; it is joined a little later."""
+        if self._by_port is None:
+            self._by_port = BoundedTable(PORTS_LIMIT)
+            for connection in self._latest:
+                self._sort(self._by_port, connection)
         if isinstance(told, ToldAsked):
             if len(self.facts.asked) < LIMIT:
                 self.facts.asked.append(told)
@@ -165,7 +177,7 @@ class ToldTracker:
     def _find(self, told: ToldExchange | ToldAltSvc) -> Connection | None:
         """Return the one connection that a report can be about, None where there is none, or more than one."""
         port = told.client.port if told.client is not None else told.local_port
-        if port is None:
+        if port is None or self._by_port is None:
             return None
         version = told.version if isinstance(told, ToldExchange) else None
         transports: list[Literal["quic", "tcp"]] = ["quic", "tcp"]

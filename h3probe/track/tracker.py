@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from h3probe.track.clock import NS, Clock
@@ -198,10 +198,17 @@ class Tracker:
                 self.tcp.forget(connection)
             self._settle(connection)
 
+    def settle(self, most: int) -> bool:
+        """Settle so many connections, the oldest, of which nothing more will come; return whether there were any."""
+        some = list(islice(self._alive.values(), most))
+        for connection in some:
+            self._settle(connection)
+        return bool(some)
+
     def finish(self) -> None:
         """Settle everything."""
-        for connection in list(self._alive.values()):
-            self._settle(connection)
+        while self.settle(len(self._alive)):
+            pass
         self._hear_decrypted()
         self.told.finish()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from h3probe.diagnose.conclusion import conclude
-from h3probe.diagnose.expectation import Account, judge
+from h3probe.diagnose.expectation import Account, Weighing, judge
 from h3probe.filters import Filters
 from tests.diagnose.scenario import CHROMIUM, JDK, Explained, Network, Packet
 
@@ -413,10 +413,12 @@ def test_tcp_that_was_decrypted_carried_what_it_carried(*, laid_open: bool) -> N
     tcp.connects(0.02)
     network.told(0.1, quic, "HTTP/3", known_from="decrypted", scid=quic.client_scid)
     engine = network.explain(expects="HTTP/3").engine
-    conclusions = [conclude(story) for story in engine.stories()]
-    (carrier,) = conclusions[0].story.tcp
+    (conclusion,) = [conclude(story) for story in engine.stories()]
+    (carrier,) = conclusion.story.tcp
     carrier.laid_open = laid_open
-    (judged,) = judge(conclusions, Counter({Account("example.org:443", "HTTP/3", answered=True): 1}), "HTTP/3")
+    weighing = Weighing()
+    weighing.add(conclusion)
+    (judged,) = judge(weighing, Counter({Account("example.org:443", "HTTP/3", answered=True): 1}), "HTTP/3")
     assert judged.met is laid_open
 
 

@@ -15,7 +15,7 @@ from h3probe.records import ExchangeRecord, TunnelRecord
 from h3probe.run.explaining import Asked, explained
 from h3probe.show.har import har
 from tests.diagnose.test_retold import finding, quic, tcp, verdict
-from tests.test_engine import busy
+from tests.engine.test_engine import busy
 
 from . import samples
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from h3probe.diagnose.rule import CaptureFacts
     from h3probe.track.mark import Mark
-    from h3probe.track.quic import QuicConnection
 
 SLUG = "incomplete-capture"
 ADVICE = (
@@ -27,44 +26,32 @@ def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
     if facts.truncated and not any("the middle of a packet" in gap for gap in gaps):
         gaps.append("it ends in the middle of a packet")
     gaps += [f"{count} packets were lost ({reason})" for count, reason in facts.dropped if count]
-    if facts.evicted:
-        gaps.append(f"{facts.evicted} connections had to be forgotten to keep memory bounded")
-    late = [c for c in facts.connections if c.transport == "quic" and c.mid_stream]
-    gaps += _quic_gaps(facts, late)
-    web = [
-        c
-        for c in facts.connections
-        if c.transport == "tcp" and c.mid_stream and c.hello is None and c.server.port == 443
-    ]
-    if web:
-        gaps.append(f"{_count(len(web), 'TCP connection')} to port 443 had begun before it")
-    if facts.rests and not facts.connections:
+    if facts.left:
+        gaps.append(f"{_count(facts.left, 'connection')} could not be followed to the end, to keep memory bounded")
+    if facts.forgotten:
+        gaps.append(f"{_count(facts.forgotten, 'connection')} had to be forgotten, to keep memory bounded")
+    missing = facts.missing
+    if missing.late:
+        gaps.append(f"{_count(missing.late, 'QUIC connection')} had begun before it")
+    if missing.cut:
+        gaps.append(f"a snaplen cut the Initials of {_count(missing.cut, 'QUIC connection')}")
+    if missing.one_sided:
+        gaps.append(f"the server's packets are missing for {_count(missing.one_sided, 'QUIC connection')}")
+    if missing.late_tcp:
+        gaps.append(f"{_count(missing.late_tcp, 'TCP connection')} to port 443 had begun before it")
+    if facts.rests and not missing.connections:
         gaps.append(f"of {_count(facts.rests, 'TCP connection')} it holds the end alone")
     if not gaps:
         return
     summary = f"The capture is not complete: {'; '.join(gaps)}. Nothing is concluded from what is missing."
-    evidence: list[tuple[Mark, str]] = [(c.first, f"{c.id} begins in mid-stream") for c in late[:3]] or (
-        [(facts.first, "the first packet")] if facts.first is not None else []
-    )
+    evidence: list[tuple[Mark, str]] = [
+        (first, f"{name} begins in mid-stream") for first, name in missing.late_first
+    ] or ([(facts.first, "the first packet")] if facts.first is not None else [])
     yield Finding(SLUG, "info", summary, evidence, ADVICE, [])
 
 
-def _quic_gaps(facts: CaptureFacts, late: list[QuicConnection]) -> list[str]:
-    quic = [c for c in facts.connections if c.transport == "quic"]
-    gaps = []
-    if late:
-        gaps.append(f"{_count(len(late), 'QUIC connection')} had begun before it")
-    cut = sum(1 for c in quic if c.cut)
-    if cut:
-        gaps.append(f"a snaplen cut the Initials of {_count(cut, 'QUIC connection')}")
-    one_sided = [c for c in quic if c.first_answer is None and (c.answer_acked or c.client_handshake is not None)]
-    if one_sided:
-        gaps.append(f"the server's packets are missing for {_count(len(one_sided), 'QUIC connection')}")
-    return gaps
-
-
 def _count(number: int, noun: str) -> str:
-    return f"one {noun}" if number == 1 else f"{number} {noun}s"
+    return f"one {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 RULE = Rule(

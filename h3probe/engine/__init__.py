@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import TYPE_CHECKING
 
 from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
-from h3probe.diagnose.expectation import Account, judge
+from h3probe.diagnose.expectation import Account, Weighing, judge
 from h3probe.diagnose.grouping import Beside, add_proxy_facts, origin_of_url, tell_stories
+from h3probe.diagnose.missing import Missing
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.told import add_told_facts
-from h3probe.diagnose.untried import URI_ONLY, untried_origins
-from h3probe.diagnose.verdict import client_text, deserves_verdict
-from h3probe.diagnose.words import past_proxy
+from h3probe.engine.silence import Seen, Silence
+from h3probe.engine.teller import Teller
 from h3probe.events import (
     CaptureEnded,
     ConnectionOwner,
@@ -38,48 +37,26 @@ from h3probe.events import (
 )
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
-from h3probe.records import (
-    AnyRecord,
-    CaptureRecord,
-    ExchangeRecord,
-    ExpectationRecord,
-    SummaryRecord,
-    VerdictRecord,
-)
-from h3probe.text import count as number_of
+from h3probe.records import AnyRecord, CaptureRecord, ExchangeRecord, ExpectationRecord, StoryOutline, SummaryRecord
 from h3probe.track.clock import NS
+from h3probe.track.kept import KeptConnections
 from h3probe.track.mark import Mark
-from h3probe.track.table import BoundedTable
 from h3probe.track.told import ToldFacts
 from h3probe.track.tracker import Tracker
 from h3probe.wire.link import link_type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from h3probe.diagnose.conclusion import Conclusion
-    from h3probe.diagnose.rule import Finding
     from h3probe.diagnose.story import Story, Vantage
     from h3probe.events import Event, Told
-    from h3probe.records import HttpVersion, Moment
+    from h3probe.records import HttpVersion, Moment, VerdictRecord
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
     from h3probe.track.told import ToldSighting
     from h3probe.track.tracker import Connection, IcmpSighting, Progress
 
 Output = AnyRecord | object
-# Connections kept for the diagnosis; what had to be forgotten is counted and said.
-KEPT_CONNECTIONS = 20_000
-UNOWNED = "Owner not known"
-SILENT = "Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it."
-SILENT_BEHIND_PROXY = "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection."
-NOT_KNOWN_TO_BE_ITS = (
-    "No CONNECT to the proxy, and no QUIC packet and no TCP connection that is known to be the command's; the owner of "
-    "{} on this host is not known."
-)
-SILENT_ALONE = "It asked for nothing: no QUIC packet and no TCP connection in its network."
-ASKED_DNS = "It asked for names, {}and for nothing else: no QUIC packet and no TCP connection in its network."
-# By whether the command is Java.
-HINTS = {True: f" With JDK 26 {URI_ONLY}", None: f" If it is a JDK 26 client, {URI_ONLY}", False: ""}
+SETTLED_AT_ONCE = 1_000
 # How often, in the capture's time, a live run looks for stories that are over.
 CONCLUDE_NS = 5 * NS
 
@@ -106,6 +83,9 @@ class Engine:
         is_java: Whether that command is Java; None where its name does not tell.
         expects: The version that every exchange is expected to be of; None for no expectation.
         expectations: Whether that is so, an origin each; there once all is settled.
+        outlines: The stories, likewise.
+        packs: Whether connections that are over may be packed when there are too many to be kept; otherwise the oldest
+            are forgotten. Whoever explains a capture alone can wait for its end with what they come to.
         on_decrypted: Told of what decrypted traffic tells of.
         tracker: Decodes and follows.
     """
@@ -124,20 +104,20 @@ class Engine:
     is_java: bool | None = None
     expects: HttpVersion | None = None
     expectations: list[ExpectationRecord] = field(default_factory=list)
+    outlines: list[StoryOutline] = field(default_factory=list)
+    packs: bool = False
     on_decrypted: Callable[[Told], None] | None = None
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
     _builder: RecordBuilder = field(init=False)
-    _kept: BoundedTable[str, Connection] = field(default_factory=lambda: BoundedTable(KEPT_CONNECTIONS))
+    _teller: Teller = field(init=False)
+    _kept: KeptConnections = field(default_factory=KeptConnections)
     _opened: list[Connection] = field(default_factory=list)
     _first: Mark | None = None
     _announced: bool = False
-    _problem: bool = False
     _accounts: Counter[Account] = field(default_factory=Counter)
-    _finding_ids: count[int] = field(default_factory=lambda: count(1))
-    _told: set[tuple[str, ...]] = field(default_factory=set)
     _undecided: list[Connection] = field(default_factory=list)
     _waiting: list[Connection] = field(default_factory=list)
     _waiting_icmp: list[IcmpSighting] = field(default_factory=list)
@@ -150,11 +130,12 @@ class Engine:
 
     def __post_init__(self) -> None:
         self._builder = RecordBuilder(self.tracker.clock)
+        self._teller = Teller(self._builder, self.tracker.clock)
 
     @property
     def exit_status(self) -> int:
         """1 when a finding was a problem or an expectation was not met, else 0."""
-        return 1 if self._problem or not self.as_expected else 0
+        return 1 if self._teller.problem or not self.as_expected else 0
 
     @property
     def as_expected(self) -> bool:
@@ -231,9 +212,10 @@ class Engine:
         if self._settled_since and now_ns >= self._conclude_at_ns:
             self._settled_since = False
             self._conclude_at_ns = now_ns + CONCLUDE_NS
-            for story in self.stories():
+            self._teller.conditions = self.conditions
+            for story in self._stories_of(list(self._kept)):
                 if story.settled:
-                    records += self._counted(self._conclusions(conclude(story)))
+                    records += self._counted(self._teller.conclusions(conclude(story)))
         return records
 
     def connection(self, connection_id: str | None) -> Connection | None:
@@ -257,6 +239,12 @@ class Engine:
             return False
         return self.filters.origin(connection) is not False
 
+    def settle(self) -> Iterator[list[AnyRecord]]:
+        """Settle all connections, some at a time, where a source has ended that had many; `finish` is still to come."""
+        self.filters.pending = None
+        while self.tracker.settle(SETTLED_AT_ONCE):
+            yield self._collect(self.tracker.take())
+
     def finish(self, *, truncated: bool = False, dropped: int | None = None) -> list[AnyRecord]:
         """Settle everything; return what was still to be said, the verdicts and the summary.
 
@@ -271,10 +259,7 @@ class Engine:
         return records + self._counted([self._summary(truncated=truncated, dropped=dropped)])
 
     def _collect(self, progress: Progress) -> list[AnyRecord]:
-        for connection in progress.opened:
-            self._kept.put(connection.id, connection)
-            if self.tells_opened:
-                self._opened.append(connection)
+        self._keep(progress.opened)
         records: list[AnyRecord] = [
             self._builder.dns(sighting) for sighting in progress.dns if self.filters.name(sighting.binding.name)
         ]
@@ -346,9 +331,25 @@ class Engine:
             self._accounts.update(Account(r.origin, r.version, r.status is not None) for r in seen)
         return records
 
+    def _keep(self, opened: list[Connection]) -> None:
+        packs = self.packs and self._by_wire_alone
+        for connection in opened:
+            self._kept.put(connection, packs=packs)
+        if self.tells_opened:
+            self._opened += opened
+
+    @property
+    def _by_wire_alone(self) -> bool:
+        """Whether nothing but packets tells of connections: what else does may tell of several clients' at once."""
+        tracker = self.tracker
+        return tracker.decrypter is None and not tracker.told.facts.exchanges and tracker.proxy.facts.ready is None
+
     def stories(self) -> list[Story]:
         """Return the stories of all connections kept."""
-        connections = [c for c in self._kept if self.filters.connection(c)]
+        return self._stories_of(list(self._kept))
+
+    def _stories_of(self, kept: list[Connection]) -> list[Story]:
+        connections = [c for c in kept if self.filters.connection(c)]
         names = {}
         for connection in connections:
             name = self.tracker.names.name_of(connection.server.host)
@@ -357,64 +358,93 @@ class Engine:
         # A filter by port hides connections, and must not hide that there were any.
         wanted = self.filters.wanted
         ports = self.filters.ports
-        others = [c for c in self._kept if ports and c.server.port not in ports and (wanted is None or wanted(c))]
-        strangers = [c for c in self._kept if wanted is not None and not wanted(c)]
+        others = [c for c in kept if ports and c.server.port not in ports and (wanted is None or wanted(c))]
+        strangers = [c for c in kept if wanted is not None and not wanted(c)]
         facts = self.tracker.proxy.facts
-        beside = Beside(others, strangers, facts)
+        beside = Beside(others, strangers, facts, self._kept.tunnelled)
         told = tell_stories(connections, self.tracker.clock, names, self.tracker.hosts.identity, beside)
         stories = [story for story in told if self.filters.story(story)]
         for story in stories:
-            clients = {c.client.host for c in story.connections}
-            add_proxy_facts(story, facts, self.tracker.names)
-            story.of_command = self.wants_command
-            story.vantage = self.vantage
-            story.swallows_icmp = self.swallows_icmp
-            if self.alone is not None and all(c.process is None for c in story.connections):
-                story.client = self.alone  # which of its processes it was is not known; that it was one of them is
-            story.over = self.client_over
-            story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
-            story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
-            ends = {(c.client.host, c.server) for c in story.connections}
-            # A command's connections are younger than the watch.
-            story.tcp_before = not self.wants_command and any(self.tracker.tcp.was_before(*end) for end in ends)
-            story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
+            self._add_circumstances(story)
         add_told_facts(stories, self.tracker.told.facts)
         return stories
 
+    def _add_circumstances(self, story: Story) -> None:
+        """Give a story what is known of the capture that it is from."""
+        clients = {c.client.host for c in story.connections}
+        add_proxy_facts(story, self.tracker.proxy.facts, self.tracker.names)
+        story.of_command = self.wants_command
+        story.vantage = self.vantage
+        story.swallows_icmp = self.swallows_icmp
+        if self.alone is not None and all(c.process is None for c in story.connections):
+            story.client = self.alone  # which of its processes it was is not known; that it was one of them is
+        story.over = self.client_over
+        story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
+        story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
+        ends = {(c.client.host, c.server) for c in story.connections}
+        # A command's connections are younger than the watch.
+        story.tcp_before = not self.wants_command and any(self.tracker.tcp.was_before(*end) for end in ends)
+        story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
+
     def _diagnose(self, *, truncated: bool, dropped: int) -> list[AnyRecord]:
-        records: list[AnyRecord] = []
-        verdicts: list[AnyRecord] = []
-        stories = self.stories()
-        told = {c.id for story in stories for c in story.connections}
-        for connection in self._undecided:
-            if connection.id in told:
-                records += self._builder.connection(connection)
-        conclusions = [conclude(story) for story in stories]
-        for number, conclusion in enumerate(conclusions, 1):
-            records += self._conclusions(conclusion)
-            if conclusion.sentence is not None:
-                verdicts.append(self._verdict(conclusion, conclusion.sentence, number))
-        facts = self._facts(truncated=truncated)
+        teller, records = self._teller, list[AnyRecord]()
+        teller.conditions = self.conditions
+        verdicts: list[tuple[int, VerdictRecord | None]] = []
+        seen, missing, weighing = Seen(), Missing(), Weighing()
+        for connections in self._kept.by_client(self.tracker.hosts.identity):
+            stories = self._stories_of(connections)
+            seen.add(connections, stories, self.filters)
+            missing.add(c for c in connections if self.filters.connection(c))
+            if self._undecided:
+                told = {c.id for story in stories for c in story.connections}
+                records += [r for c in self._undecided if c.id in told for r in self._builder.connection(c)]
+            for story in stories:
+                conclusion = conclude(story)
+                ids = dict.fromkeys(c.id for c in story.connections)
+                self.outlines.append(StoryOutline(story.label, story.relayed, tuple(ids)))
+                records += teller.conclusions(conclusion)
+                said = conclusion.sentence
+                verdicts.append((story.begins_ns, None if said is None else teller.verdict(conclusion, said)))
+                if self.expects is not None:
+                    weighing.add(conclusion)
+        facts = self._facts(missing, truncated=truncated)
         for rule in CATALOGUE.values():
             if rule.check_capture is not None:
-                records += [self._finding_record(finding, None) for finding in rule.check_capture(facts)]
-        verdicts += self._nothing_sent(stories)
+                records += [teller.finding(finding, None) for finding in rule.check_capture(facts)]
+        verdicts.sort(key=lambda verdict: verdict[0])
+        records += [replace(v, id=f"verdict-{number}") for number, (_, v) in enumerate(verdicts, 1) if v is not None]
+        records += [
+            replace(verdict, id=f"verdict-{number}")
+            for number, verdict in enumerate(self._silence.verdicts(seen), seen.stories + 1)
+        ]
         if self.expects is not None:
             lost = dropped or any(number for number, _ in facts.dropped)
-            self.expectations = self._expectations(
-                conclusions, self.expects, complete=not (facts.truncated or facts.evicted or facts.unreadable or lost)
-            )
-        return [*records, *verdicts, *self.expectations]
+            complete = not (facts.truncated or facts.forgotten or facts.left or facts.unreadable or lost)
+            self.expectations = self._expectations(weighing, self.expects, seen, complete=complete)
+        return [*records, *self.expectations]
+
+    @property
+    def _silence(self) -> Silence:
+        return Silence(
+            self._teller,
+            self.tracker,
+            self.filters,
+            self.vantage,
+            self.wants_command,
+            self.behind_proxy,
+            self.alone,
+            self.is_java,
+        )
 
     def _expectations(
-        self, conclusions: list[Conclusion], expected: HttpVersion, *, complete: bool
+        self, weighing: Weighing, expected: HttpVersion, seen: Seen, *, complete: bool
     ) -> list[ExpectationRecord]:
         clock = self.tracker.clock
+        named = [account.origin or "" for account in self._accounts]
         absent = [
             origin
-            for origin in sorted(self.filters.origins or ())
-            if not any(Filters(frozenset({origin})).story(c.story) for c in conclusions if c.sentence is not None)
-            and not any(Filters(frozenset({origin})).named(account.origin or "") for account in self._accounts)
+            for origin in sorted(set(self.filters.origins or ()) - seen.told)
+            if not any(map(Filters(frozenset({origin})).named, named))
         ]
         return [
             ExpectationRecord(
@@ -427,116 +457,18 @@ class Engine:
                 versions=judged.versions,
                 reason=judged.reason,
             )
-            for number, judged in enumerate(judge(conclusions, self._accounts, expected, absent, complete=complete), 1)
+            for number, judged in enumerate(judge(weighing, self._accounts, expected, absent, complete=complete), 1)
         ]
 
-    def _conclusions(self, conclusion: Conclusion) -> list[AnyRecord]:
-        """The races and findings of a story that were not told yet."""
-        story = conclusion.story
-        races = [race for race in conclusion.races if self._first_time(("race", race.quic.id, race.tcp.id))]
-        findings = [finding for finding in conclusion.findings if self._first_time(finding.key)]
-        return [
-            *(self._builder.race(story, race) for race in races),
-            *(self._finding_record(finding, story) for finding in findings),
-        ]
-
-    def _first_time(self, key: tuple[str, ...]) -> bool:
-        if key in self._told:
-            return False
-        self._told.add(key)
-        return True
-
-    def _finding_record(self, finding: Finding, story: Story | None) -> AnyRecord:
-        if story is not None and story.unowned:
-            # Whether the command had anything to do with it is not known: it is no problem of the command's.
-            finding = replace(finding, severity="info", summary=f"{UNOWNED}: {finding.summary}")
-        if self.conditions:
-            asked = f"{'; '.join(self.conditions)}, as asked for here."
-            finding = replace(finding, advice=f"{asked[:1].upper()}{asked[1:]} Without that: {finding.advice}")
-        self._problem = self._problem or finding.severity == "problem"
-        return self._builder.finding(finding, story, next(self._finding_ids))
-
-    def _verdict(self, conclusion: Conclusion, sentence: str, number: int) -> AnyRecord:
-        clock, story = self.tracker.clock, conclusion.story
-        return VerdictRecord(
-            id=f"verdict-{number}",
-            at=clock.at(clock.now_ns),
-            time=clock.time(),
-            origin=story.label,
-            client=f"{client_text(story)}, owner not known" if story.unowned else client_text(story),
-            versions=None if past_proxy(story) else story.versions,
-            sentence=f"{sentence}{self._conditions()}",
-            rules=conclusion.rules,
-        )
-
-    def _nothing_sent(self, stories: list[Story]) -> list[AnyRecord]:
-        """Say so of an origin that was asked for by name, or of a command behind the proxy, when nothing was sent."""
-        told = [story for story in stories if deserves_verdict(story)]
-        wanted = self.filters.wanted
-        sent = [c for c in self._kept if wanted is None or wanted(c)]
-        unowned = [c for c in sent if c.process is None] if self.wants_command else []
-        of_one = self.wants_command or self.alone is not None or self.behind_proxy is not None
-        untried = self._untried(stories, silent=of_one and not sent and self.vantage == "wire")
-        if untried and not sent:
-            return untried
-        asked = self.tracker.proxy.facts.exchanges or any(_at_proxy(connection) for connection in sent)
-        if len(unowned) == len(sent) and self.behind_proxy is not None and not asked:
-            sentence = SILENT_BEHIND_PROXY + HINTS[self.is_java] if self.vantage == "wire" else self._unseen("")
-            if unowned:
-                sentence = NOT_KNOWN_TO_BE_ITS.format(number_of(len(unowned), "other connection"))
-            return [self._silence(None, self.behind_proxy, sentence, len(stories) + 1)]
-        if not sent and not self.tracker.proxy.facts.exchanges and self.alone is not None:
-            names = self.tracker.names
-            silent = ASKED_DNS.format("" if names.answered else "got no answer, ") if names.asked else SILENT_ALONE
-            return [self._silence(None, self.alone, f"{silent}{self._conditions()}", 1)]
-        hidden = [c for c in sent if not self.filters.connection(c)]
-        absent = [
-            origin
-            for origin in sorted(self.filters.origins or ())
-            if not any(Filters(frozenset({origin})).story(story) for story in told)
-            and not any(_may_be_to(origin, connection) for connection in hidden)
-        ]
-        sentence = SILENT if self.vantage == "wire" else self._unseen(" for this origin")
-        first = len(stories) + len(untried) + 1
-        return [*untried, *(self._silence(o, "any", sentence, n) for n, o in enumerate(absent, first))]
-
-    def _untried(self, stories: list[Story], *, silent: bool) -> list[AnyRecord]:
-        """What the client's own log tells of requests that it did not even try, an origin each."""
-        sentences = untried_origins(self.tracker.told.facts, {story.origin for story in stories}, silent=silent)
-        client = self.alone or self.behind_proxy or "any"
-        return [
-            self._silence(origin, client, f"{sentence}{self._conditions()}", number)
-            for number, (origin, sentence) in enumerate(sentences.items(), len(stories) + 1)
-        ]
-
-    def _unseen(self, what: str) -> str:
-        past = "what went past it, if anything, is not seen without sniffing"
-        return f"Nothing came to the {self.vantage}{what}; {past}."
-
-    def _conditions(self) -> str:
-        return f" In force: {'; '.join(self.conditions)}." if self.conditions else ""
-
-    def _silence(self, origin: str | None, client: str, sentence: str, number: int) -> VerdictRecord:
-        clock = self.tracker.clock
-        return VerdictRecord(
-            id=f"verdict-{number}",
-            at=clock.at(clock.now_ns),
-            time=clock.time(),
-            origin=origin,
-            client=client,
-            versions=None,
-            sentence=sentence,
-            rules=[],
-        )
-
-    def _facts(self, *, truncated: bool) -> CaptureFacts:
+    def _facts(self, missing: Missing, *, truncated: bool) -> CaptureFacts:
         return CaptureFacts(
             truncated=truncated,
             unreadable=self.unreadable,
             dropped=[(number, reason) for reason, number in self.dropped.items()],
             malformed=self.tracker.decoder.malformed,
-            evicted=max(self.tracker.evicted, self._kept.evicted),
-            connections=[c for c in self._kept if self.filters.connection(c)],
+            forgotten=self._kept.evicted,
+            left=self.tracker.evicted,
+            missing=missing,
             rests=self.tracker.tcp.rests,
             first=self._first,
             proxy_died=self.tracker.proxy.facts.died,
@@ -560,15 +492,3 @@ class Engine:
             records=dict(sorted(counts.items())),
             exit_status=self.exit_status,
         )
-
-
-def _may_be_to(origin: str, connection: Connection) -> bool:
-    """Whether a connection that a filter hides may have been to an origin that was asked for."""
-    only = Filters(frozenset({origin}))
-    tunnels = connection.tunnels.asked if connection.transport == "tcp" and connection.tunnels is not None else []
-    return only.origin(connection) is not False or any(only.named(tunnel.target.lower()) for tunnel in tunnels)
-
-
-def _at_proxy(connection: Connection) -> bool:
-    """Whether a connection leads to a proxy, by what was asked on it or by the proxy's own word."""
-    return connection.transport == "tcp" and (connection.tunnels is not None or connection.reported)

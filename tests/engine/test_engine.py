@@ -16,6 +16,7 @@ from h3probe.filters import Filters
 from h3probe.records import AnyRecord, FindingRecord, SummaryRecord, VerdictRecord
 from h3probe.show.ndjson import to_json
 from h3probe.show.schema import json_schema
+from h3probe.track.kept import KeptConnections
 from tests.diagnose.scenario import CLIENT, JDK, ROUTER, Network, explain, nanoseconds
 
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -311,8 +312,7 @@ def test_what_had_to_be_forgotten_is_counted() -> None:
     network = Network()
     for number in range(6):
         network.quic(sni=f"site{number}.example").connects(float(number))
-    engine = Engine("test", "pcap")
-    engine._kept.limit = 4
+    engine = Engine("test", "pcap", _kept=KeptConnections(4))
     records = [record for event in network.events() for record in engine.feed(event)] + engine.finish()
     summary = records[-1]
     assert isinstance(summary, SummaryRecord)

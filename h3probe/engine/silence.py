@@ -1,0 +1,141 @@
+"""What is said of origins and clients that nothing was seen of, where something was to be expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.untried import URI_ONLY, untried_origins
+from h3probe.diagnose.verdict import deserves_verdict
+from h3probe.filters import Filters
+from h3probe.text import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from h3probe.diagnose.story import Story, Vantage
+    from h3probe.engine.teller import Teller
+    from h3probe.records import VerdictRecord
+    from h3probe.track.tracker import Connection, Tracker
+
+SILENT = "Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it."
+SILENT_BEHIND_PROXY = "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection."
+NOT_KNOWN_TO_BE_ITS = (
+    "No CONNECT to the proxy, and no QUIC packet and no TCP connection that is known to be the command's; the owner of "
+    "{} on this host is not known."
+)
+SILENT_ALONE = "It asked for nothing: no QUIC packet and no TCP connection in its network."
+ASKED_DNS = "It asked for names, {}and for nothing else: no QUIC packet and no TCP connection in its network."
+# By whether the command is Java.
+HINTS = {True: f" With JDK 26 {URI_ONLY}", None: f" If it is a JDK 26 client, {URI_ONLY}", False: ""}
+
+
+@dataclass(slots=True)
+class Seen:
+    """What there was, as far as silence is to be told from it.
+
+    Attributes:
+        stories: How many there are.
+        origins: Theirs.
+        sent: Connections of whoever is asked about.
+        unowned: Those of them whose process is not known.
+        at_proxy: Whether anything was asked of a proxy.
+        told: Of the origins asked for, those that have a verdict.
+        hidden: Of these origins, those that a connection hidden by a filter may have been to.
+    """
+
+    stories: int = 0
+    origins: set[str | None] = field(default_factory=set)
+    sent: int = 0
+    unowned: int = 0
+    at_proxy: bool = False
+    told: set[str] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set)
+
+    def add(self, connections: Iterable[Connection], stories: Iterable[Story], filters: Filters) -> None:
+        """Take note of some connections, and of what became of them."""
+        asked = filters.origins or ()
+        for connection in connections:
+            if filters.wanted is not None and not filters.wanted(connection):
+                continue
+            self.sent += 1
+            self.unowned += connection.process is None
+            self.at_proxy = self.at_proxy or _at_proxy(connection)
+            if asked and not filters.connection(connection):
+                self.hidden |= {origin for origin in asked if _may_be_to(origin, connection)}
+        for story in stories:
+            self.stories += 1
+            self.origins.add(story.origin)
+            if asked and deserves_verdict(story):
+                self.told |= {origin for origin in asked if Filters(frozenset({origin})).story(story)}
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What is said of it.
+
+    Attributes:
+        teller: Makes the records.
+        tracker: Knows what the proxy, DNS and the client's own log say.
+        filters: What was asked about.
+        vantage: Where from.
+        of_command: Whether only a command's traffic is wanted.
+        behind_proxy: The command that was given a proxy.
+        alone: The command that has a network of its own.
+        is_java: Whether that command is Java; None where its name does not tell.
+    """
+
+    teller: Teller
+    tracker: Tracker
+    filters: Filters
+    vantage: Vantage
+    of_command: bool
+    behind_proxy: str | None
+    alone: str | None
+    is_java: bool | None
+
+    def verdicts(self, seen: Seen) -> list[VerdictRecord]:
+        """Say so of an origin that was asked for by name, or of a command behind the proxy, when nothing was sent."""
+        say, exchanges = self.teller.silence, self.tracker.proxy.facts.exchanges
+        of_one = self.of_command or self.alone is not None or self.behind_proxy is not None
+        untried = self._untried(seen, silent=of_one and not seen.sent and self.vantage == "wire")
+        if untried and not seen.sent:
+            return untried
+        unowned = seen.unowned if self.of_command else 0
+        if unowned == seen.sent and self.behind_proxy is not None and not (exchanges or seen.at_proxy):
+            sentence = SILENT_BEHIND_PROXY + HINTS[self.is_java] if self.vantage == "wire" else self._unseen("")
+            if unowned:
+                sentence = NOT_KNOWN_TO_BE_ITS.format(count(unowned, "other connection"))
+            return [say(None, self.behind_proxy, sentence)]
+        if not seen.sent and not exchanges and self.alone is not None:
+            names = self.tracker.names
+            silent = ASKED_DNS.format("" if names.answered else "got no answer, ") if names.asked else SILENT_ALONE
+            return [say(None, self.alone, f"{silent}{self.teller.in_force()}")]
+        absent = sorted(set(self.filters.origins or ()) - seen.told - seen.hidden)
+        sentence = SILENT if self.vantage == "wire" else self._unseen(" for this origin")
+        return [*untried, *(say(origin, "any", sentence) for origin in absent)]
+
+    def _untried(self, seen: Seen, *, silent: bool) -> list[VerdictRecord]:
+        """What the client's own log tells of requests that it did not even try, an origin each."""
+        sentences = untried_origins(self.tracker.told.facts, seen.origins, silent=silent)
+        client = self.alone or self.behind_proxy or "any"
+        return [
+            self.teller.silence(origin, client, f"{sentence}{self.teller.in_force()}")
+            for origin, sentence in sentences.items()
+        ]
+
+    def _unseen(self, what: str) -> str:
+        past = "what went past it, if anything, is not seen without sniffing"
+        return f"Nothing came to the {self.vantage}{what}; {past}."
+
+
+def _may_be_to(origin: str, connection: Connection) -> bool:
+    """Whether a connection that a filter hides may have been to an origin that was asked for."""
+    only = Filters(frozenset({origin}))
+    tunnels = connection.tunnels.asked if connection.transport == "tcp" and connection.tunnels is not None else []
+    return only.origin(connection) is not False or any(only.named(tunnel.target.lower()) for tunnel in tunnels)
+
+
+def _at_proxy(connection: Connection) -> bool:
+    """Whether a connection leads to a proxy, by what was asked on it or by the proxy's own word."""
+    return connection.transport == "tcp" and (connection.tunnels is not None or connection.reported)
