@@ -6,18 +6,17 @@ It has no clock, no file and no socket: time comes in with the events, and whoev
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
-from h3probe.diagnose.expectation import Account, Weighing, judge
+from h3probe.diagnose.expectation import Account
 from h3probe.diagnose.grouping import Beside, add_proxy_facts, origin_of_url, tell_stories
-from h3probe.diagnose.missing import Missing
 from h3probe.diagnose.rule import CaptureFacts
-from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.told import add_told_facts
-from h3probe.engine.silence import Seen, Silence
+from h3probe.engine.ending import Ending
+from h3probe.engine.silence import Silence
 from h3probe.engine.teller import Teller
 from h3probe.events import (
     CaptureEnded,
@@ -37,7 +36,7 @@ from h3probe.events import (
 )
 from h3probe.filters import Filters
 from h3probe.record_builder import RecordBuilder
-from h3probe.records import AnyRecord, CaptureRecord, ExchangeRecord, ExpectationRecord, StoryOutline, SummaryRecord
+from h3probe.records import AnyRecord, CaptureRecord, ExchangeRecord, SummaryRecord
 from h3probe.track.clock import NS
 from h3probe.track.kept import KeptConnections
 from h3probe.track.mark import Mark
@@ -48,9 +47,10 @@ from h3probe.wire.link import link_type_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from h3probe.diagnose.missing import Missing
     from h3probe.diagnose.story import Story, Vantage
     from h3probe.events import Event, Told
-    from h3probe.records import HttpVersion, Moment, VerdictRecord
+    from h3probe.records import ExpectationRecord, HttpVersion, Moment, StoryOutline
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
     from h3probe.track.told import ToldSighting
     from h3probe.track.tracker import Connection, IcmpSighting, Progress
@@ -387,40 +387,16 @@ class Engine:
         story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
 
     def _diagnose(self, *, truncated: bool, dropped: int) -> list[AnyRecord]:
-        teller, records = self._teller, list[AnyRecord]()
-        teller.conditions = self.conditions
-        verdicts: list[tuple[int, VerdictRecord | None]] = []
-        seen, missing, weighing = Seen(), Missing(), Weighing()
+        self._teller.conditions = self.conditions
+        ending = Ending(self._teller, self.filters, self._undecided, self.expects, outlines=self.outlines)
         for connections in self._kept.by_client(self.tracker.hosts.identity):
-            stories = self._stories_of(connections)
-            seen.add(connections, stories, self.filters)
-            missing.add(c for c in connections if self.filters.connection(c))
-            if self._undecided:
-                told = {c.id for story in stories for c in story.connections}
-                records += [r for c in self._undecided if c.id in told for r in self._builder.connection(c)]
-            for story in stories:
-                conclusion = conclude(story)
-                ids = dict.fromkeys(c.id for c in story.connections)
-                self.outlines.append(StoryOutline(story.label, story.relayed, tuple(ids)))
-                records += teller.conclusions(conclusion)
-                said = conclusion.sentence
-                verdicts.append((story.begins_ns, None if said is None else teller.verdict(conclusion, said)))
-                if self.expects is not None:
-                    weighing.add(conclusion)
-        facts = self._facts(missing, truncated=truncated)
-        for rule in CATALOGUE.values():
-            if rule.check_capture is not None:
-                records += [teller.finding(finding, None) for finding in rule.check_capture(facts)]
-        verdicts.sort(key=lambda verdict: verdict[0])
-        records += [replace(v, id=f"verdict-{number}") for number, (_, v) in enumerate(verdicts, 1) if v is not None]
-        records += [
-            replace(verdict, id=f"verdict-{number}")
-            for number, verdict in enumerate(self._silence.verdicts(seen), seen.stories + 1)
-        ]
+            ending.add(connections, self._stories_of(connections))
+        facts = self._facts(ending.missing, truncated=truncated)
+        records = [*ending.records, *ending.of_capture(facts), *ending.verdicts(self._silence)]
         if self.expects is not None:
             lost = dropped or any(number for number, _ in facts.dropped)
             complete = not (facts.truncated or facts.forgotten or facts.left or facts.unreadable or lost)
-            self.expectations = self._expectations(weighing, self.expects, seen, complete=complete)
+            self.expectations = ending.expectations(self.expects, self._accounts, complete=complete)
         return [*records, *self.expectations]
 
     @property
@@ -435,30 +411,6 @@ class Engine:
             self.alone,
             self.is_java,
         )
-
-    def _expectations(
-        self, weighing: Weighing, expected: HttpVersion, seen: Seen, *, complete: bool
-    ) -> list[ExpectationRecord]:
-        clock = self.tracker.clock
-        named = [account.origin or "" for account in self._accounts]
-        absent = [
-            origin
-            for origin in sorted(set(self.filters.origins or ()) - seen.told)
-            if not any(map(Filters(frozenset({origin})).named, named))
-        ]
-        return [
-            ExpectationRecord(
-                id=f"expectation-{number}",
-                at=clock.at(clock.now_ns),
-                time=clock.time(),
-                origin=judged.origin,
-                expected=expected,
-                met=judged.met,
-                versions=judged.versions,
-                reason=judged.reason,
-            )
-            for number, judged in enumerate(judge(weighing, self._accounts, expected, absent, complete=complete), 1)
-        ]
 
     def _facts(self, missing: Missing, *, truncated: bool) -> CaptureFacts:
         return CaptureFacts(

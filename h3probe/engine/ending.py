@@ -1,0 +1,116 @@
+"""What is said once all is settled: of each story, of the capture as a whole, and of what did not come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.conclusion import conclude
+from h3probe.diagnose.expectation import Weighing, judge
+from h3probe.diagnose.missing import Missing
+from h3probe.diagnose.rules import CATALOGUE
+from h3probe.engine.silence import Seen
+from h3probe.filters import Filters
+from h3probe.records import ExpectationRecord, StoryOutline
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterable, Sequence
+
+    from h3probe.diagnose.expectation import Account
+    from h3probe.diagnose.rule import CaptureFacts
+    from h3probe.diagnose.story import Story
+    from h3probe.engine.silence import Silence
+    from h3probe.engine.teller import Teller
+    from h3probe.records import AnyRecord, HttpVersion, VerdictRecord
+    from h3probe.track.tracker import Connection
+
+
+@dataclass(slots=True)
+class Ending:
+    """Takes stories, some at a time, and keeps of each only what it comes to.
+
+    Attributes:
+        teller: Makes the records.
+        filters: What was asked about.
+        undecided: Connections that were not told yet: whether they were asked about, their story decides.
+        expects: The version that every exchange is expected to be of; None for no expectation.
+        records: Of the stories: connections that were undecided, races, findings.
+        outlines: The stories.
+        missing: What connections show to be missing from the capture.
+        seen: What there was, as far as silence is to be told from it.
+    """
+
+    teller: Teller
+    filters: Filters
+    undecided: Sequence[Connection]
+    expects: HttpVersion | None
+    records: list[AnyRecord] = field(default_factory=list)
+    outlines: list[StoryOutline] = field(default_factory=list)
+    missing: Missing = field(default_factory=Missing)
+    seen: Seen = field(default_factory=Seen)
+    _verdicts: list[tuple[int, VerdictRecord | None]] = field(default_factory=list)
+    _weighing: Weighing = field(default_factory=Weighing)
+
+    def add(self, connections: Iterable[Connection], stories: Sequence[Story]) -> None:
+        """Take connections, and the stories that they make."""
+        self.seen.add(connections, stories, self.filters)
+        self.missing.add(c for c in connections if self.filters.connection(c))
+        if self.undecided:
+            told = {c.id for story in stories for c in story.connections}
+            self.records += [r for c in self.undecided if c.id in told for r in self.teller.builder.connection(c)]
+        for story in stories:
+            self._conclude(story)
+
+    def _conclude(self, story: Story) -> None:
+        conclusion = conclude(story)
+        ids = dict.fromkeys(c.id for c in story.connections)
+        self.outlines.append(StoryOutline(story.label, story.relayed, tuple(ids)))
+        self.records += self.teller.conclusions(conclusion)
+        sentence = conclusion.sentence
+        verdict = None if sentence is None else self.teller.verdict(conclusion, sentence)
+        self._verdicts.append((story.begins_ns, verdict))
+        if self.expects is not None:
+            self._weighing.add(conclusion)
+
+    def of_capture(self, facts: CaptureFacts) -> list[AnyRecord]:
+        """What is found of the capture as a whole."""
+        rules = (rule.check_capture for rule in CATALOGUE.values())
+        return [self.teller.finding(f, None) for check in rules if check is not None for f in check(facts)]
+
+    def verdicts(self, silence: Silence) -> list[VerdictRecord]:
+        """The verdicts in the order of their stories, then those on what did not come."""
+        self._verdicts.sort(key=lambda verdict: verdict[0])
+        numbered = [verdict for _, verdict in self._verdicts] + [*silence.verdicts(self.seen)]
+        return [replace(v, id=f"verdict-{number}") for number, v in enumerate(numbered, 1) if v is not None]
+
+    def expectations(
+        self, expected: HttpVersion, accounts: Counter[Account], *, complete: bool
+    ) -> list[ExpectationRecord]:
+        """Whether every exchange was of one version, an origin each.
+
+        Args:
+            expected: The version.
+            accounts: The exchanges that a vantage point saw.
+            complete: Whether the capture is not known to miss anything.
+        """
+        clock = self.teller.clock
+        named = [account.origin or "" for account in accounts]
+        absent = [
+            origin
+            for origin in sorted(set(self.filters.origins or ()) - self.seen.told)
+            if not any(map(Filters(frozenset({origin})).named, named))
+        ]
+        return [
+            ExpectationRecord(
+                id=f"expectation-{number}",
+                at=clock.at(clock.now_ns),
+                time=clock.time(),
+                origin=judged.origin,
+                expected=expected,
+                met=judged.met,
+                versions=judged.versions,
+                reason=judged.reason,
+            )
+            for number, judged in enumerate(judge(self._weighing, accounts, expected, absent, complete=complete), 1)
+        ]
