@@ -206,7 +206,9 @@ def test_dropped_request_any(watched: SideBySide) -> None:
     assert not seen.all("race")
     delay = seen.finding("fallback-delay")
     assert 2 < delay["cost"] < 5
-    assert "jdk.httpclient.http3.maxDirectConnectionTimeout" in delay["summary"]
+    # Where the machine was too busy for the wait to be the timer's, no timer is named.
+    named = "jdk.httpclient.http3.maxDirectConnectionTimeout" in delay["summary"]
+    assert named or delay["cost"] > 2.85
     assert seen.exit == 1
 
 
