@@ -25,7 +25,7 @@ class _Part(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-class _Message(ctypes.Structure):
+class _Header(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_void_p),
         ("name_length", ctypes.c_uint),
@@ -34,8 +34,11 @@ class _Message(ctypes.Structure):
         ("control", ctypes.c_void_p),
         ("control_length", ctypes.c_size_t),
         ("flags", ctypes.c_int),
-        ("sent", ctypes.c_uint),
     )
+
+
+class _Message(ctypes.Structure):
+    _fields_ = (("header", _Header), ("sent", ctypes.c_uint))
 
 
 def send_datagrams(until: float) -> None:
@@ -44,7 +47,7 @@ def send_datagrams(until: float) -> None:
     part = _Part(ctypes.addressof(payload), SIZE)
     messages = (_Message * TRAIN)()
     for message in messages:
-        message.parts, message.count = ctypes.pointer(part), 1
+        message.header.parts, message.header.count = ctypes.pointer(part), 1
     libc = ctypes.CDLL(None)
     pairs = []
     for _ in range(FLOWS):

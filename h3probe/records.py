@@ -321,6 +321,9 @@ class SummaryRecord(Record):
     evicted: Annotated[int, "connections not followed to the end, or forgotten, to keep memory bounded"]
     records: Annotated[dict[str, int], "count per record type"]
     exit_status: Annotated[int, "0 no problem, 1 a finding of severity problem, or an expectation that is not met"]
+    uncounted: Annotated[
+        int, "packets of long transfers that came faster than they could be counted: sums of bytes are at least so much"
+    ] = 0
 
 
 AnyRecord = (

@@ -32,6 +32,7 @@ from h3probe.events import (
     ToldAltSvc,
     ToldAsked,
     ToldExchange,
+    Uncounted,
     Unreadable,
 )
 from h3probe.filters import Filters
@@ -111,6 +112,7 @@ class Engine:
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
+    uncounted: int = 0
     _builder: RecordBuilder = field(init=False)
     _teller: Teller = field(init=False)
     _kept: KeptConnections = field(default_factory=KeptConnections)
@@ -155,6 +157,8 @@ class Engine:
                 self.tracker.attribute(event)
             case Dropped():
                 self.dropped[event.reason] += event.count
+            case Uncounted():
+                self.uncounted += event.count
             case Unreadable():
                 self.unreadable.append(event.reason)
             case Secrets():

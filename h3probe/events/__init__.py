@@ -27,9 +27,9 @@ from h3probe.events.proxy import (
 )
 from h3probe.events.run import CaptureEnded, ConnectionOwner, RunBegan, RunEnded, RunEvent, TimePassed
 from h3probe.events.told import Told, ToldAltSvc, ToldAsked, ToldExchange
-from h3probe.events.wire import Dropped, Endpoint, Frame, Process, Secrets, SocketOwner, Unreadable
+from h3probe.events.wire import Dropped, Endpoint, Frame, Process, Secrets, SocketOwner, Uncounted, Unreadable
 
-Event = Frame | Counted | SocketOwner | Dropped | Unreadable | Secrets | ProxyEvent | Told | RunEvent
+Event = Frame | Counted | SocketOwner | Dropped | Uncounted | Unreadable | Secrets | ProxyEvent | Told | RunEvent
 
 __all__ = [
     "AltSvcSeen",
@@ -69,6 +69,7 @@ __all__ = [
     "Transport",
     "TunnelAnswered",
     "TunnelAsked",
+    "Uncounted",
     "Unreadable",
     "UpstreamTrouble",
 ]

@@ -107,6 +107,21 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class Uncounted:
+    """Packets from the inside of transfers that were there and were not counted: sums are more than they say.
+
+    Nothing that opens, ends or explains a connection is among them.
+
+    Attributes:
+        count: Since the last such event.
+        reason: Why, in plain words.
+    """
+
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """A part of the source that could not be read as what it should be.
 

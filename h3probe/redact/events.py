@@ -19,6 +19,7 @@ from h3probe.events import (
     RunEnded,
     TimePassed,
     Told,
+    Uncounted,
     Unreadable,
 )
 from h3probe.redact import http1, names
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
     from h3probe.redact.mapping import Mapping
 
-Observed = ProxyEvent | Told | RunBegan | ConnectionOwner | TimePassed | RunEnded | CaptureEnded | Dropped | Unreadable
+Lost = Dropped | Uncounted | Unreadable
+Observed = ProxyEvent | Told | RunBegan | ConnectionOwner | TimePassed | RunEnded | CaptureEnded | Lost
 
 _TEXTS: Final = frozenset({"error", "text", "reason", "conditions"})
 # Of a few words each, which the reader of events has checked.

@@ -85,7 +85,7 @@ def run_isolated(
             output.note(note)
         if not isolation.spec.https_rr:
             stack.enter_context(_dns_filter(isolation, addresses))
-        sniffer = stack.enter_context(Sniffer(opened=isolation.packet_socket()))
+        sniffer = stack.enter_context(Sniffer(opened=isolation.packet_sockets()))
         sniffer.long_pause_s = LONG_PAUSE_S
         proxy = None
         if asked.intercept is not None:

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from h3probe.events import Frame, RunEnded, TimePassed, Unreadable
+from h3probe.events import Block, Frame, RunEnded, TimePassed, Unreadable
 from h3probe.run.replaying import run_began
 from h3probe.run.steady import SteadyClock
 from h3probe.track.timeline import process_info
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from h3probe.run.attribution import Attribution
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
+    from h3probe.track.thinning import Thinning
 
 # How often what is quiet is looked at.
 TICK_S = 0.02
@@ -47,7 +48,7 @@ class Session:
     ) -> None:
         self.engine = engine
         self.output = output
-        self.translate: Callable[[Event], Event] = lambda event: event
+        self.translate: Callable[[Event | Block], Event | Block] = lambda event: event
         self.on_moments: Callable[[list[Moment]], None] = lambda _: None
         self.clock = SteadyClock()
         self._attribution = attribution
@@ -55,13 +56,14 @@ class Session:
         self._lines: deque[Moment] = deque()
         self._settled_at = time.monotonic()
         self._began = False
+        self._thinning: Thinning | None = None
         if attribution is not None:
             engine.filters.wanted = attribution.wanted
             engine.filters.pending = attribution.pending
             engine.tells_opened = True
 
-    def events(self, events: Iterable[Event]) -> None:
-        """Take events, in order."""
+    def events(self, events: Iterable[Event | Block]) -> None:
+        """Take events, in order; blocks where nothing is recorded."""
         self._begin()
         step = self.clock.look()
         events = [self.translate(self.clock.corrected(event)) for event in events]
@@ -73,15 +75,31 @@ class Session:
                 if isinstance(event, Frame):
                     self._attribution.sniffed(event)
         for event in events:
-            records = self.engine.feed(event)
-            if self._attribution is not None:
-                for connection in self.engine.take_opened():
-                    self._attribution.opened(connection)
-            if self._recorder is not None:
-                self._recorder.take(event, self.engine.tracker)
-            if records:
-                self._tell(records)
+            if isinstance(event, Block):
+                self._thin_out(event)
+                continue
+            self._take(event)
+            if self._thinning is not None:
+                self._thinning.fed()
         self._show()
+
+    def _thin_out(self, block: Block) -> None:
+        if self._thinning is None:
+            from h3probe.track.thinning import Thinning  # noqa: PLC0415 - numpy, which is loaded where there are blocks
+
+            self._thinning = Thinning(self.engine.tracker)
+        for event in self._thinning.events(block):
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        records = self.engine.feed(event)
+        if self._attribution is not None:
+            for connection in self.engine.take_opened():
+                self._attribution.opened(connection)
+        if self._recorder is not None:
+            self._recorder.take(event, self.engine.tracker)
+        if records:
+            self._tell(records)
 
     def tick(self) -> None:
         """Let time pass: to be called every `TICK_S` or so."""

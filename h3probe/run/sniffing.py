@@ -128,6 +128,8 @@ def record(
         whole = whole or recorder.keeps_payload
     if sniffer is not None and whole:
         sniffer.keep_everything()
+    elif sniffer is not None and recorder is not None:
+        sniffer.keep_frames()
     return recorder
 
 

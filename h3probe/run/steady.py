@@ -11,6 +11,8 @@ import time
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from h3probe.events import Block
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -68,10 +70,13 @@ class SteadyClock:
         way = "forward" if step > 0 else "back"
         return f"the clock was set {way} by {abs(step) / _SECOND_NS:,.1f} s; times go on as if it had not been"
 
-    def corrected(self, event: Event) -> Event:
+    def corrected(self, event: Event | Block) -> Event | Block:
         """The event with its times as if the clock had never been set."""
         if self._offset == self._first:
             return event
+        if isinstance(event, Block):  # which is shorter than what lies between two steps
+            last_ns = int(event.times_ns[-1])
+            return replace(event, times_ns=event.times_ns + (self._corrected_ns(last_ns) - last_ns))
         times: dict[str, Any] = {
             each.name: self._corrected_ns(value)
             for each in fields(event)

@@ -1,15 +1,22 @@
 """Which flows carry so much that single packets of them tell nothing more: a download that runs beside a handshake.
 
-A watcher that reads every packet of a transfer slows it down, and loses the one Initial that matters. So a flow that
-has sent hundreds of packets in a moment is thinned out by the kernel's filter (`h3probe.vantage.bpf`): of its TCP
-segments and QUIC short headers only every so manyth is kept, at random, and whatever opens or ends something (SYN, FIN,
-RST, long headers) always. When it calms down, every packet of it is kept again.
+A watcher that reads every packet of a transfer one by one slows it down, and loses the one Initial that matters. So of
+a flow that has sent hundreds of packets in a moment what only counts is left apart (`h3probe.vantage.ordinary`), and
+when it calms down, every packet of it is read again. If all the same more comes than can be read, since there are too
+many such flows, or many that are all short, then for a while what only counts is left apart of all flows.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from h3probe.vantage.ordinary import Apart, only_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from h3probe.vantage.packets import Packet
 
 WINDOW_NS: Final = 100_000_000
 PACKETS: Final = 128
@@ -17,22 +24,21 @@ PACKETS: Final = 128
 BYTES: Final = 2 << 20
 """Likewise, where single packets are aggregates of many."""
 
-ONE_IN: Final = 512
-"""Of a bulk flow's packets, one in so many is kept; a power of two."""
-
 MOST: Final = 12
-"""Flows that are thinned out at once: the filter has to stay short."""
+"""Flows that are left apart at once: the filter has to stay short."""
+
+BACKLOG: Final = 8_192
+"""Packets that wait to be read one by one, tenths of a second of work: with so many, all flows are left apart."""
 
 _CALM_NS: Final = 1_000_000_000
-_CALM_PACKETS: Final = 3
-"""With fewer of its packets kept in a calm window, a flow is no longer bulk: below some 1,500 packets a second."""
+_CALM_PACKETS: Final = 1_000
+"""With fewer of its packets counted in a calm window, a flow is no longer bulk."""
+_CALM_SUM: Final = 20_000
+"""With fewer packets of all flows, each can be read one by one again."""
 
 _KNOWN: Final = 4096
 _PORTS = struct.Struct("!HH")
 _TCP_UDP: Final = (6, 17)
-
-_FIN_SYN_RST: Final = 0x07
-_LONG_HEADER: Final = 0x80
 
 type Ports = tuple[int, int]
 """A flow by its two ports, the lower one first; addresses are left out, and the filter stays short for it."""
@@ -42,43 +48,42 @@ class Bulk:
     """Counts the packets of flows. Sans-IO: times come in with the packets.
 
     Attributes:
-        flows: Those that are to be thinned out, by the ports of both sides.
-        changed: Whether the filter has to be told of `flows`; see `told`.
+        apart: What is to be left apart.
+        changed: Whether the filters have to be told of that; see `told`.
     """
 
     def __init__(self) -> None:
-        self.flows: frozenset[Ports] = frozenset()
+        self.apart = Apart()
         self.changed = False
         self._counts: dict[Ports, list[int]] = {}  # packets and bytes in this window
         self._since_ns = 0
-        self._kept: dict[Ports, int] = {}
+        self._left: dict[Ports, int] = {}  # flows left apart, and their packets in this calm window
+        self._sum = 0
         self._calm_since_ns = 0
         self._told_ns = 0
-        self._backlog = 0
 
     def keep(self, packet: bytes, network: int, time_ns: int) -> bool:
-        """Count a packet; return whether it is to be kept.
+        """Count a packet of those that are read one by one; return whether it is to be looked at.
 
-        Those of a bulk flow that came before the filter knew of it are thinned out here.
+        What only counts, and came before the filter knew of it, is not.
 
         Args:
             packet: Its bytes.
             network: Where its network header begins.
             time_ns: When it was seen.
         """
+        self._sum += 1
         found = _transport(packet, network)
         if found is None:
             return True
-        at, ports = found
-        if ports not in self._kept:
+        _, ports = found
+        if ports not in self._left:
             self._count(ports, len(packet), time_ns)
-            return True
-        if (self.changed or time_ns <= self._told_ns) and not _opens_or_ends(packet, network, at):
-            self._backlog += 1
-            if self._backlog % ONE_IN:
-                return False
-        self._kept[ports] += 1
-        return True
+            if not self.apart.everything:
+                return True
+        else:
+            self._left[ports] += 1
+        return not ((self.changed or time_ns <= self._told_ns) and only_counts(packet, network))
 
     def _count(self, ports: Ports, size: int, time_ns: int) -> None:
         if abs(time_ns - self._since_ns) >= WINDOW_NS or len(self._counts) >= _KNOWN:
@@ -87,29 +92,56 @@ class Bulk:
         count = self._counts.setdefault(ports, [0, 0])
         count[0] += 1
         count[1] += size
-        if (count[0] < PACKETS and count[1] < BYTES) or len(self._kept) >= MOST:
+        if (count[0] < PACKETS and count[1] < BYTES) or len(self._left) >= MOST:
             return
-        if not self._kept:
-            self._calm_since_ns = time_ns
+        if not self._left and not self.apart.everything:
+            self._begin_window(time_ns)
         # As if it had been seen often enough already: its first calm window may be a short one.
-        self._kept[ports] = _CALM_PACKETS
-        self.flows = frozenset(self._kept)
-        self.changed = True
+        self._left[ports] = _CALM_PACKETS
+        self._leave(everything=self.apart.everything)
+
+    def counted(self, packets: Mapping[Ports, int] | Mapping[Ports | None, int], total: int) -> None:
+        """Take note of packets that only counted: of each flow that is left apart, and how many in all."""
+        self._sum += total
+        for ports, number in packets.items():
+            if ports is not None and ports in self._left:
+                self._left[ports] += number
+
+    def waiting(self, packets: int, now_ns: int) -> None:
+        """Take note of how many packets wait to be read one by one."""
+        if packets >= BACKLOG and not self.apart.everything:
+            self._begin_window(now_ns)
+            self._sum = _CALM_SUM
+            self._leave(everything=True)
 
     def calm_down(self, now_ns: int) -> None:
         """Let go of flows that have calmed down; to be called now and then."""
-        if not self._kept or abs(now_ns - self._calm_since_ns) < _CALM_NS:
+        if not self.apart or abs(now_ns - self._calm_since_ns) < _CALM_NS:
             return
+        self._left = {ports: 0 for ports, count in self._left.items() if count >= _CALM_PACKETS}
+        everything = self.apart.everything and self._sum >= _CALM_SUM
+        self._begin_window(now_ns)
+        self._leave(everything=everything)
+
+    def _begin_window(self, now_ns: int) -> None:
         self._calm_since_ns = now_ns
-        loud = {ports: 0 for ports, count in self._kept.items() if count >= _CALM_PACKETS}
-        self.changed = self.changed or len(loud) < len(self._kept)
-        self._kept = loud
-        self.flows = frozenset(loud)
+        self._sum = 0
+
+    def _leave(self, *, everything: bool) -> None:
+        apart = Apart(frozenset(self._left), everything)
+        self.changed = self.changed or apart != self.apart
+        self.apart = apart
 
     def told(self, now_ns: int) -> None:
-        """The filter knows of `flows` from now on."""
+        """The filters know of `apart` from now on."""
         self.changed = False
         self._told_ns = now_ns
+
+
+def ports_of(packet: Packet) -> Ports | None:
+    """A packet's flow; None where it has no ports."""
+    found = None if packet.network is None else _transport(packet.data, packet.network)
+    return None if found is None else found[1]
 
 
 def _transport(packet: bytes, network: int) -> tuple[int, Ports] | None:
@@ -129,11 +161,3 @@ def _transport(packet: bytes, network: int) -> tuple[int, Ports] | None:
         return None
     source, destination = _PORTS.unpack_from(packet, at)
     return at, (source, destination) if source <= destination else (destination, source)
-
-
-def _opens_or_ends(packet: bytes, network: int, at: int) -> bool:
-    """Whether it is one that the filter always keeps."""
-    protocol = packet[network + 9] if packet[network] >> 4 == 4 else packet[network + 6]
-    if protocol == _TCP_UDP[0]:
-        return bool(packet[at + 13] & _FIN_SYN_RST)
-    return bool(packet[at + 8] & _LONG_HEADER)

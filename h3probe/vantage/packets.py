@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Collection, Sequence
 
-    from h3probe.vantage.bulk import Ports
+    from h3probe.vantage.ordinary import Apart
+    from h3probe.vantage.ring import Ring
 
 
 class Packet(NamedTuple):
@@ -40,17 +41,21 @@ class Source(Protocol):
     def sockets(self) -> Sequence[socket.socket]:
         """What to wait for; anything with `fileno()`."""
 
-    def narrow(self, interfaces: Collection[int]) -> None:
+    @property
+    def wide(self) -> Ring | None:
+        """Where packets come that only count, once they are set apart."""
+
+    def watch(self, interfaces: Collection[int]) -> None:
         """Watch the interfaces with these indexes."""
 
-    def thin_out(self, bulk: Collection[Ports]) -> None:
-        """Keep samples of these flows, where the system can do that."""
+    def set_apart(self, apart: Apart) -> bool:
+        """Let what only counts of these flows come apart from all the rest; whether the system can do that."""
 
     def read(self) -> Packet | None:
         """The next packet that waits, or None; never blocks."""
 
     def statistics(self) -> tuple[int, int]:
-        """(received, dropped) since the start."""
+        """(received, dropped) since the start, of what `read` gives."""
 
     def unread(self) -> int:
         """Packets received that `read` has not given; it may take a moment until it can."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Union
 
 from h3probe import events
 from h3probe.errors import DecodeError
-from h3probe.events import Dropped, Endpoint, Process, ProxyEvent, RunEvent, Told, Unreadable
+from h3probe.events import Dropped, Endpoint, Process, ProxyEvent, RunEvent, Told, Uncounted, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ MOST_ITEMS: Final = 1024
 
 Line = ProxyEvent | Dropped
 """What the proxy writes."""
-Observed = Line | Unreadable | Told | RunEvent
+Observed = Line | Uncounted | Unreadable | Told | RunEvent
 """What a bundle holds: all that is no packet."""
 
 TYPES: Final[dict[str, type[Line]]] = {
@@ -52,6 +52,7 @@ TYPES: Final[dict[str, type[Line]]] = {
 }
 OBSERVED_TYPES: Final[dict[str, type[Observed]]] = {
     **TYPES,
+    "uncounted": events.Uncounted,
     "unreadable": events.Unreadable,
     "told_exchange": events.ToldExchange,
     "told_alt_svc": events.ToldAltSvc,

@@ -19,7 +19,7 @@ from h3probe.vantage.packets import Packet
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from h3probe.vantage.bulk import Ports
+    from h3probe.vantage.ordinary import Apart
 
 _ETHERNET = 1
 _RAW = 101
@@ -66,13 +66,18 @@ class ScapySource:
         """The sockets of scapy, which have a `fileno()`."""
         return [opened for _, _, opened in self._sockets]
 
-    def narrow(self, interfaces: Collection[int]) -> None:
+    def watch(self, interfaces: Collection[int]) -> None:
         """Watch these interfaces instead."""
         self.close()
         self._open(interfaces)
 
-    def thin_out(self, bulk: Collection[Ports]) -> None:
-        """Nothing: a filter of ours is not known to every system."""
+    @property
+    def wide(self) -> None:
+        """Nothing comes apart from the rest."""
+
+    def set_apart(self, apart: Apart) -> bool:  # noqa: ARG002 - as of `Source`
+        """Never: a filter of ours is not known to every system."""
+        return False
 
     def read(self) -> Packet | None:
         """The next packet; a round over all sockets is put into the order of time."""

@@ -5,7 +5,7 @@
         ...
         for event in sniffer.read(): engine.feed(event)
 
-On Linux the packets come from `h3probe.vantage.linux`, elsewhere from scapy's own sockets
+On Linux the packets come from `h3probe.vantage.two_sockets`, elsewhere from scapy's own sockets
 (`h3probe.vantage.scapy_sockets`, for want of AF_PACKET; never tried on such a machine). Nothing is dissected here.
 """
 
@@ -17,10 +17,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Self
 
-from h3probe.events import Dropped, Frame
+from h3probe.events import Block, Dropped, Frame, Uncounted
 from h3probe.vantage import interfaces as host_interfaces
 from h3probe.vantage.bulk import Bulk
 from h3probe.vantage.duplicates import Duplicates
+from h3probe.vantage.ordinary import NOTHING
+from h3probe.vantage.wide import Wide
 
 if TYPE_CHECKING:
     import socket
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from h3probe.vantage.packets import Packet, Source
+
+type Sniffed = Frame | Block | Dropped | Uncounted
 
 BATCH = 512
 """Packets read at once, at most: some milliseconds, so that a flood does not keep a loop from its other work."""
@@ -43,21 +47,23 @@ _LAST_BLOCK_S = 0.02
 
 
 class Sniffer:
-    """A source of `Frame` and `Dropped` events: the traffic of this host, or of this network namespace of it.
+    """A source of packets, and of what was lost of them: the traffic of this host, or of this network namespace of it.
 
     Each packet is given once: outgoing copies on loopback are dropped by the filter, and copies of one packet on
     several interfaces are recognised and counted (the first one is kept).
+
+    What only counts, the inside of long transfers, comes by a socket of its own, after all the rest, cut to its
+    headers, and in blocks once there is much of it. When more comes than can be read, it is that which is lost.
 
     Args:
         interfaces: Names; none means all there are and will be. One that goes away and comes back is found again.
         ports: Keep TCP and UDP of these ports only, and whatever may explain them (`h3probe.vantage.bpf`).
         hosts: Likewise, packed addresses.
-        opened: A packet socket to read, of another network namespace; `interfaces` would be names of this one.
+        opened: The two packet sockets to read, of another network namespace; `interfaces` would be names of this one.
         numbers: Where frame numbers come from, shared when there are several vantage points; else from 1.
 
     Attributes:
         long_pause_s: How long a long transfer is left alone between two looks, which each take some of its time.
-        duplicates: Packets left out because they were seen on another interface already.
 
     Raises:
         PrivilegeError: Neither root nor CAP_NET_RAW.
@@ -70,7 +76,7 @@ class Sniffer:
         *,
         ports: Collection[int] = (),
         hosts: Collection[bytes] = (),
-        opened: socket.socket | None = None,
+        opened: tuple[socket.socket, socket.socket] | None = None,
         numbers: Iterator[int] | None = None,
     ) -> None:
         self.long_pause_s = LONG_PAUSE_S
@@ -80,6 +86,7 @@ class Sniffer:
         self._numbers = itertools.count(1) if numbers is None else numbers
         self._table = Duplicates()
         self._bulk: Bulk | None = Bulk()
+        self._wide = Wide(self._source, self._numbers, self._frame)
         self._reported = 0
         self._read = self._left = 0
         self._more_waits = False
@@ -87,13 +94,13 @@ class Sniffer:
 
     @property
     def sockets(self) -> Sequence[socket.socket]:
-        """What to wait for: each is readable when `read` has something to give."""
+        """What to wait for: each is readable when `read` has something to give that should not wait."""
         return self._source.sockets
 
     @property
     def pause_s(self) -> float:
         """How long nobody needs to read now; not at all while more waits than was read."""
-        return self.long_pause_s if not self._more_waits and self._bulk is not None and self._bulk.flows else 0.0
+        return self.long_pause_s if not self._more_waits and self._bulk is not None and self._bulk.apart.flows else 0.0
 
     def fileno(self) -> int:
         """The one descriptor to wait for on Linux; elsewhere the first of `sockets`."""
@@ -101,77 +108,94 @@ class Sniffer:
 
     @property
     def duplicates(self) -> int:
-        """Copies left out so far."""
-        return self._table.count
+        """Packets left out so far because they were seen on another interface already."""
+        return self._table.count + self._wide.copies
 
-    def read(self, limit: int = BATCH) -> list[Frame | Dropped]:
-        """What waits, at most `limit` packets, without blocking; an empty list when nothing does.
+    def read(self, limit: int = BATCH) -> list[Sniffed]:
+        """What waits, without blocking; an empty list when nothing does.
 
-        A `Dropped` stands behind the frames that were read before the loss was noticed.
+        First what may decide something, at most `limit` packets of it; then of what only counts as much as takes a
+        few milliseconds. A `Dropped` stands behind the frames that were read before the loss was noticed.
+
+        Args:
+            limit: Frames of what may decide something.
         """
         self._look_for_interfaces()
         if self._bulk is not None:
             self._bulk.calm_down(time.time_ns())
-            if self._bulk.changed:
-                self._thin_out(self._bulk)
-        events: list[Frame | Dropped] = []
+        events: list[Sniffed] = []
+        late: list[Packet] = []
         self._more_waits = True
         for _ in range(limit):
+            self._tell_filters()
             packet = self._source.read()
             if packet is None:
                 self._more_waits = False
                 break
             self._read += 1
-            if self._bulk is not None and packet.network is not None:
-                kept = self._bulk.keep(packet.data, packet.network, packet.time_ns)
-                if self._bulk.changed:
-                    self._thin_out(self._bulk)
-                if not kept:
-                    continue
-            if not self._is_duplicate(packet):
-                events.append(
-                    Frame(
-                        next(self._numbers),
-                        packet.time_ns,
-                        packet.link_type,
-                        packet.data,
-                        packet.length,
-                        packet.interface,
-                    )
-                )
+            if (
+                self._bulk is not None
+                and packet.network is not None
+                and not self._bulk.keep(packet.data, packet.network, packet.time_ns)
+            ):
+                late.append(packet)
+            elif (frame := self._frame(packet)) is not None:
+                events.append(frame)
+        events += self._wide.read(late, self._bulk)
+        self._tell_filters()
         _, dropped = self._source.statistics()
         if dropped > self._reported:
             events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))
             self._reported = dropped
-        return events
+        if self._bulk is not None and self._more_waits:
+            self._bulk.waiting(self._source.unread(), time.time_ns())
+        return [*events, *self._wide.losses()]
 
-    def _thin_out(self, bulk: Bulk) -> None:
-        self._source.thin_out(bulk.flows)
-        bulk.told(time.time_ns())
+    def _tell_filters(self) -> None:
+        bulk = self._bulk
+        if bulk is None or not bulk.changed:
+            return
+        if self._source.set_apart(bulk.apart):
+            bulk.told(time.time_ns())
+        else:
+            self._bulk = None
 
-    def rest(self) -> list[Frame | Dropped]:
+    def _frame(self, packet: Packet) -> Frame | None:
+        """A packet with a number; None for a copy of one that was given."""
+        if self._is_duplicate(packet):
+            return None
+        return Frame(
+            next(self._numbers), packet.time_ns, packet.link_type, packet.data, packet.length, packet.interface
+        )
+
+    def rest(self) -> list[Sniffed]:
         """What is there after the last moment of interest: the counts are final then.
 
         It is bounded: a flood does not keep a run from ending, and what is left unread then is counted as lost.
         """
-        rest: list[Frame | Dropped] = []
-        left = self._source.unread()
+        rest: list[Sniffed] = []
+        left, uncounted = self._source.unread(), self._wide.waiting()
         deadline = time.monotonic() + REST_S
-        while left > 0 and time.monotonic() < deadline:
-            before = self._read
+        while max(left, uncounted) > 0 and time.monotonic() < deadline:
+            before = self._read, self._wide.given
             rest += self.read()
-            left -= self._read - before
-            if self._read == before:
+            left -= self._read - before[0]
+            uncounted -= self._wide.given - before[1]
+            if before == (self._read, self._wide.given):
                 select.select(self.sockets, [], [], _LAST_BLOCK_S)
-        self._left = max(0, left)
+        self._left, self._wide.unread = max(0, left), max(0, uncounted)
         if self._left:
             rest.append(Dropped(self._left, "h3probe ended before it had read them"))
-        return rest
+        return [*rest, *self._wide.losses()]
 
     def keep_everything(self) -> None:
-        """Read every packet of long transfers too, and not samples of them (`h3probe.vantage.bulk`)."""
+        """Give every packet whole, those of long transfers too."""
         self._bulk = None
-        self._source.thin_out(())
+        self._source.set_apart(NOTHING)
+
+    def keep_frames(self) -> None:
+        """Give every packet as a frame, those of long transfers too."""
+        self._wide.one_by_one = True
 
     def _is_duplicate(self, packet: Packet) -> bool:
         # What goes over loopback goes over nothing else.
@@ -188,12 +212,20 @@ class Sniffer:
         found = [known.get(name, index) for name, index in zip(self._names, self._indexes, strict=True)]
         if found != self._indexes:
             self._indexes = found
-            self._source.narrow(found)
+            self._source.watch(found)
 
     def statistics(self) -> tuple[int, int]:
-        """(packets received, packets lost), since the start; duplicates are among the received."""
+        """(packets received, packets lost), since the start; duplicates are among the received.
+
+        Those that only count are among neither when they were lost (`uncounted`).
+        """
         received, dropped = self._source.statistics()
-        return received, dropped + self._left
+        return received + self._wide.given + self._wide.waiting(), dropped + self._left
+
+    @property
+    def uncounted(self) -> int:
+        """Packets lost that only count."""
+        return self._wide.lost
 
     def close(self) -> None:
         """Stop watching."""
@@ -209,11 +241,14 @@ class Sniffer:
 
 
 def _open(
-    indexes: Collection[int], ports: Collection[int], hosts: Collection[bytes], opened: socket.socket | None
+    indexes: Collection[int],
+    ports: Collection[int],
+    hosts: Collection[bytes],
+    opened: tuple[socket.socket, socket.socket] | None,
 ) -> Source:
     source: Source
     if sys.platform == "linux":
-        from h3probe.vantage.ring import PacketSource  # noqa: PLC0415 - importable on Linux only
+        from h3probe.vantage.two_sockets import PacketSource  # noqa: PLC0415 - importable on Linux only
 
         source = PacketSource(interfaces=indexes, ports=ports, hosts=hosts, opened=opened)
     else:

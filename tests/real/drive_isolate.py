@@ -62,7 +62,7 @@ def main() -> int:
     middle, intercept = given.pop("middle", None), given.pop("intercept", False)
     with ExitStack() as stack:
         isolation = stack.enter_context(Isolation(read_spec(given), intercept=intercept))
-        packets = stack.enter_context(isolation.packet_socket())
+        packets = stack.enter_context(isolation.packet_sockets()[0])
         packets.setblocking(False)
         if middle is not None:
             argv = isolation.enter_middle(middle)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from h3probe.events import Endpoint
-from h3probe.vantage import bpf, synthesis
+from h3probe.vantage import assembler, bpf, synthesis
 from h3probe.vantage.bulk import MOST
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def passed(
     wire: Wire, frames: dict[str, bytes], *, bulk: Collection[tuple[int, int]] = (), **narrowing: object
 ) -> set[str]:
     """Which of the frames, sent over a wire, come through a filter at its far end."""
-    from h3probe.vantage.ring import PacketSource  # noqa: PLC0415 - Linux only
+    from h3probe.vantage.two_sockets import PacketSource  # noqa: PLC0415 - Linux only
 
     source = PacketSource(interfaces=[socket.if_nametoindex(wire.far)], **narrowing)  # type: ignore[arg-type]
     source.thin_out(bulk)
@@ -162,7 +162,7 @@ def test_too_many_choices_narrow_nothing() -> None:
 @pytest.mark.skipif(sys.byteorder != "little", reason="compares with bytes of a little-endian machine")
 def test_assembled_bytes() -> None:
     """Instructions are 8 bytes in the machine's order, with branches counted from the next one."""
-    code = bpf.Assembler()
+    code = assembler.Assembler()
     code.emit(0x15, 7, true="far", false="near")
     code.label("near")
     code.emit(0x06, 1)
@@ -174,7 +174,7 @@ def test_assembled_bytes() -> None:
 @pytest.mark.parametrize("filler", [256, 300])
 def test_branch_too_far(filler: int) -> None:
     """A conditional branch over more than 255 instructions is refused, not cut to a byte."""
-    code = bpf.Assembler()
+    code = assembler.Assembler()
     code.emit(0x15, 7, true="end")
     for _ in range(filler):
         code.emit(0x06, 0)
@@ -186,7 +186,7 @@ def test_branch_too_far(filler: int) -> None:
 
 def test_branch_backwards_or_nowhere() -> None:
     """A branch to a label that is behind it, or that there is not, is refused."""
-    code = bpf.Assembler()
+    code = assembler.Assembler()
     code.label("start")
     code.emit(0x05, true="start")
     with pytest.raises(ValueError, match="no start"):

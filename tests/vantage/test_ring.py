@@ -10,8 +10,9 @@ if sys.platform != "linux":
     pytest.skip("what only Linux has", allow_module_level=True)
 
 from h3probe.errors import UserError
-from h3probe.vantage import ring
-from h3probe.vantage.ring import PacketSource, packet_at
+from h3probe.vantage import ring, two_sockets
+from h3probe.vantage.ring import packet_at
+from h3probe.vantage.two_sockets import PacketSource
 
 DATA = b"link-header...packet"
 START = 82
@@ -56,8 +57,8 @@ def test_a_kernel_with_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ring is as long as the kernel has memory for, and where it has none that is said in one line."""
     # So many blocks that the kernel refuses their list already.
     monkeypatch.setattr(ring, "BLOCK_BYTES", mmap.PAGESIZE)
-    monkeypatch.setattr(ring, "BLOCKS", (1 << 24, 8))
+    monkeypatch.setattr(two_sockets, "NARROW_BLOCKS", (1 << 24, 8))
     PacketSource().close()
-    monkeypatch.setattr(ring, "BLOCKS", (1 << 24,))
+    monkeypatch.setattr(two_sockets, "NARROW_BLOCKS", (1 << 24,))
     with pytest.raises(UserError, match="no memory"):
         PacketSource()

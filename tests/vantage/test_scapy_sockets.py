@@ -51,7 +51,7 @@ def test_all_interfaces_in_order_of_time(wire: Wire) -> None:
 def test_narrow(wire: Wire) -> None:
     """Other interfaces can be watched instead."""
     source = ScapySource(interfaces=[socket.if_nametoindex("lo")])
-    source.narrow([socket.if_nametoindex(wire.far)])
+    source.watch([socket.if_nametoindex(wire.far)])
     wire.send(ethernet(UDP4))
     packet = waited_for(source)
     assert packet.interface == wire.far

@@ -188,7 +188,7 @@ def test_interface_that_is_made_anew(wire: Wire, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.usefixtures("own_network")
 def test_losses_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """What finds no room in the kernel's buffer is given as one `Dropped`, and all packets are accounted for."""
-    monkeypatch.setattr("h3probe.vantage.ring.BLOCKS", (2,))
+    monkeypatch.setattr("h3probe.vantage.two_sockets.NARROW_BLOCKS", (2,))
     monkeypatch.setattr("h3probe.vantage.ring.BLOCK_BYTES", 16384)
     with Sniffer() as sniffer:
         for _ in range(100):

@@ -3,8 +3,8 @@
 It is started by `isolation.py` as `python -I -S`, and imports little: its start is the command's delay. All it is to do
 comes as one JSON object over a socket that keeps messages apart; its own messages are JSON objects, too:
 
-    {"ready": seconds, "shaped": n}             with descriptors: a packet socket and one for sock_diag(7) of C, M, the
-                                                user namespace; and which of the scripts for tc was accepted first
+    {"ready": seconds, "shaped": n}             with descriptors: two packet sockets and one for sock_diag(7) of C, M,
+                                                the user namespace; and which of the scripts for tc was accepted first
     {"failed": step, "errno": n, "said": "…"}   the set-up ends here
     {"command": n}                              from the nth command's own process, for the kernel to say who sends it
     {"executed": n, "errno": errno}             it runs (0), or why not
@@ -129,7 +129,7 @@ class Init:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         answer = json.dumps({"ready": time.monotonic() - began, "shaped": self._shaped}).encode()
         socket.send_fds(self._control, [answer], descriptors)
-        for descriptor in descriptors[:2]:
+        for descriptor in descriptors[:3]:
             os.close(descriptor)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
@@ -156,7 +156,7 @@ class Init:
         uplink_may_start = self._start_uplink()
         step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
         self._client = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+        packets = [socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(each)) for each in (_ETH_P_ALL, 0)]
         diagnostics = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
         if plan["middle"]:
             step("network namespace", lambda: os.unshare(os.CLONE_NEWNET))
@@ -182,7 +182,7 @@ class Init:
         self._shape()
         self._replace_files()
         self._renew_proc()
-        return [packets.detach(), diagnostics.detach(), middle, user]
+        return [*(each.detach() for each in packets), diagnostics.detach(), middle, user]
 
     def _in_client(self, settings: list[tuple[str, str]] | None = None) -> None:
         os.setns(self._client, os.CLONE_NEWNET)

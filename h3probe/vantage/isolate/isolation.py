@@ -118,16 +118,18 @@ class Isolation:
         """Readable when `poll` or a command's `poll` may have news."""
         return self._control.fileno()
 
-    def packet_socket(self) -> socket.socket:
-        """Give the AF_PACKET socket of the command's namespace, all interfaces; the caller closes the descriptor.
+    def packet_sockets(self) -> tuple[socket.socket, socket.socket]:
+        """Give two AF_PACKET sockets of the command's namespace; the caller closes the descriptors.
 
-        It is one socket, however often it is asked for: who reads it takes from all who do.
+        The first sees all interfaces, the second nothing before it is told to. They are the same two, however often
+        they are asked for: who reads them takes from all who do.
         """
-        return socket.socket(fileno=os.dup(self._descriptors[0]))
+        first, second = (socket.socket(fileno=os.dup(descriptor)) for descriptor in self._descriptors[:2])
+        return first, second
 
     def diagnostic_socket(self) -> socket.socket:
         """Give a socket that tells of the sockets in the command's namespace (sock_diag(7)), the caller's to close."""
-        return socket.socket(fileno=os.dup(self._descriptors[1]))
+        return socket.socket(fileno=os.dup(self._descriptors[2]))
 
     def enter_middle(self, argv: Sequence[str]) -> list[str]:
         """Give the command line that runs `argv` in the middle namespace, as `user` where there is one.
@@ -149,7 +151,7 @@ class Isolation:
     @property
     def middle_descriptors(self) -> list[int]:
         """What a child that is started with `enter_middle` must be left."""
-        return self._descriptors[2:]
+        return self._descriptors[3:]
 
     def command(
         self,
@@ -230,7 +232,7 @@ class Isolation:
     def _receive(self, timeout: float) -> tuple[dict[str, Any] | None, list[int], int]:
         if not select.select([self._control], [], [], timeout)[0]:
             return None, [], 0
-        room = socket.CMSG_SPACE(4 * 4) + socket.CMSG_SPACE(_CREDENTIALS.size)
+        room = socket.CMSG_SPACE(5 * 4) + socket.CMSG_SPACE(_CREDENTIALS.size)
         try:
             data, ancillary, _, _ = self._control.recvmsg(_MAX_MESSAGE, room, socket.MSG_CMSG_CLOEXEC)
         except ConnectionError:

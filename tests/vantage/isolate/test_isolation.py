@@ -107,7 +107,7 @@ udp = socket.socket(type=socket.SOCK_DGRAM)
 udp.sendto(b"hello", ("192.0.2.9", 443))
 udp.sendto(b"myself", ("127.0.0.1", udp.getsockname()[1]))
 """
-    with Isolation(spec) as isolation, isolation.packet_socket() as packets:
+    with Isolation(spec) as isolation, isolation.packet_sockets()[0] as packets:
         assert output(isolation, [sys.executable, "-c", code])[0] == 0
         packets.settimeout(5)
         missing = {("eth0", b"hello"), ("lo", b"myself")}
@@ -117,10 +117,10 @@ udp.sendto(b"myself", ("127.0.0.1", udp.getsockname()[1]))
 
 
 def test_a_sniffer_reads_the_isolations_packets(isolation: Isolation) -> None:
-    """The packet socket is what `Sniffer` takes, narrowed to ports."""
+    """The packet sockets are what `Sniffer` takes, narrowed to ports."""
     code = "import socket; u = socket.socket(type=socket.SOCK_DGRAM);"
     code += "[u.sendto(b'hello', ('192.0.2.9', port)) for port in (443, 9999)]"
-    with Sniffer(opened=isolation.packet_socket(), ports=[443]) as sniffer:
+    with Sniffer(opened=isolation.packet_sockets(), ports=[443]) as sniffer:
         assert output(isolation, [sys.executable, "-c", code])[0] == 0
         time.sleep(0.05)  # until the kernel hands over what it has
         frames = [event for event in sniffer.read() if isinstance(event, Frame) and event.interface == "eth0"]

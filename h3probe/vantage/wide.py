@@ -1,0 +1,123 @@
+"""Reads what only counts: after everything else, so much at a time, and in blocks once there is much of it."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from h3probe.events import Uncounted
+from h3probe.vantage.bulk import ports_of
+from h3probe.vantage.ordinary import SEGMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from h3probe.events import Block, Frame
+    from h3probe.vantage.bulk import Bulk
+    from h3probe.vantage.packets import Packet, Source
+    from h3probe.vantage.ring import Ring
+
+AT_ONCE: Final = 32_768
+"""Packets read at once in blocks, and by and large: some milliseconds."""
+FRAMES_AT_ONCE: Final = 512
+"""Likewise one by one."""
+LARGE: Final = 4_096
+"""Packets from which on numpy is loaded for them."""
+
+
+class Wide:
+    """The wide socket's reader.
+
+    Args:
+        source: Has the socket, as soon as there is one.
+        numbers: Where frame numbers come from.
+        frame: Makes a frame of a packet; None for a copy of one.
+
+    Attributes:
+        one_by_one: Whether each packet is to be a frame, however many there are.
+        copies: Packets of blocks that were left out, since they are seen on another interface as well.
+        unread: Those that were left behind at the end.
+    """
+
+    def __init__(self, source: Source, numbers: Iterator[int], frame: Callable[[Packet], Frame | None]) -> None:
+        self._source = source
+        self._numbers = numbers
+        self._frame = frame
+        self._seen = self._reported = 0
+        self.one_by_one = False
+        self.copies = self.unread = 0
+
+    def read(self, late: list[Packet], bulk: Bulk | None) -> list[Frame | Block]:
+        """What waits, in part.
+
+        Args:
+            late: Packets that only count, and came to the narrow socket before it was told.
+            bulk: Told of what is read.
+        """
+        ring = self._source.wide
+        if ring is None and not late:
+            return []
+        in_blocks = self._seen >= LARGE and not self.one_by_one
+        taken, total = self._take(ring, AT_ONCE if in_blocks else FRAMES_AT_ONCE)
+        self._seen += total + len(late)
+        if in_blocks:
+            return self._blocks(ring, taken, late, bulk)
+        packets = [*late, *(each for piece in taken if ring is not None for each in ring.packets(*piece))]
+        if bulk is not None:
+            bulk.counted(Counter(map(ports_of, packets[len(late) :])), total)
+        return [frame for packet in packets if (frame := self._frame(packet)) is not None]
+
+    def _take(self, ring: Ring | None, most: int) -> tuple[list[tuple[bytes, int]], int]:
+        taken: list[tuple[bytes, int]] = []
+        total = 0
+        while ring is not None and total < most and (piece := ring.take_block()) is not None:
+            taken.append(piece)
+            total += piece[1]
+        return taken, total
+
+    def _blocks(
+        self, ring: Ring | None, taken: list[tuple[bytes, int]], late: list[Packet], bulk: Bulk | None
+    ) -> list[Frame | Block]:
+        from h3probe.vantage import counting  # noqa: PLC0415 - it needs numpy, which takes its time to load
+
+        blocks: list[Block] = []
+        if late:
+            found = counting.gather(late, SEGMENT)
+            blocks += found.blocks
+            self.copies += found.copies
+        if taken and ring is not None:
+            found = counting.read_taken(taken, ring.name)
+            if bulk is not None:
+                bulk.counted(counting.flows_in(found.blocks, bulk.apart.flows), sum(map(len, found.blocks)))
+            blocks += found.blocks
+            self.copies += found.copies
+        return list(counting.numbered(blocks, self._numbered))
+
+    def _numbered(self, count: int) -> int:
+        first = next(self._numbers)
+        deque(islice(self._numbers, count - 1), maxlen=0)
+        return first
+
+    @property
+    def given(self) -> int:
+        """Packets of the socket that were read."""
+        return 0 if self._source.wide is None else self._source.wide.given
+
+    def waiting(self) -> int:
+        """Packets of the socket that were not."""
+        return 0 if self._source.wide is None else self._source.wide.unread()
+
+    @property
+    def lost(self) -> int:
+        """Packets that were not counted."""
+        ring = self._source.wide
+        return self.unread + (0 if ring is None else ring.statistics()[1])
+
+    def losses(self) -> list[Uncounted]:
+        """What was lost since the last call."""
+        lost = self.lost
+        if lost == self._reported:
+            return []
+        lost, self._reported = lost - self._reported, lost
+        return [Uncounted(lost, "more came than could be counted")]
