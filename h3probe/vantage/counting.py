@@ -140,7 +140,8 @@ class _Packets(NamedTuple):
 
         Copies on other interfaces are as many, or fewer.
         """
-        flows, number = np.unique(_ports(self.data, self.network), return_inverse=True)
+        names = _ports(self.data, self.network) | _hosts(self.data, self.network) << 32
+        flows, number = np.unique(names, return_inverse=True)
         table = np.zeros((len(flows), len(places)), np.int64)
         column = np.searchsorted(np.array(places), self.place)
         np.add.at(table, (number, column), 1)
@@ -161,11 +162,27 @@ def flows_in(blocks: Collection[Block], wanted: Collection[Ports]) -> dict[Ports
 
 def _ports(data: bytearray, network: Numbers) -> Numbers:
     """Both ports of packets without options, the lower one first."""
-    every = np.frombuffer(data, np.uint8)
-    start = network + np.where(every[network] >> 4 == 6, 40, 20)
-    words = np.ndarray((len(data) - 3,), ">u4", data, 0, (1,))[start].astype(np.int64)
+    words = _words(data, network + np.where(_is_ipv6(data, network), 40, 20))
     source, destination = words >> 16, words & 0xFFFF
     found: Numbers = np.minimum(source, destination) << 16 | np.maximum(source, destination)
+    return found
+
+
+def _hosts(data: bytearray, network: Numbers) -> Numbers:
+    """A number below 2^31 for both addresses, the same in both directions."""
+    ipv4 = _words(data, network + 12) + _words(data, network + 16)
+    ipv6 = sum((_words(data, network + at) for at in range(8, 40, 4)), np.zeros(len(network), np.int64))
+    found: Numbers = np.where(_is_ipv6(data, network), ipv6, ipv4) & 0x7FFFFFFF
+    return found
+
+
+def _is_ipv6(data: bytearray, network: Numbers) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = np.frombuffer(data, np.uint8)[network] >> 4 == 6
+    return found
+
+
+def _words(data: bytearray, at: Numbers) -> Numbers:
+    found: Numbers = np.ndarray((len(data) - 3,), ">u4", data, 0, (1,))[at].astype(np.int64)
     return found
 
 

@@ -263,13 +263,13 @@ def only_counts(packet: bytes, network: int) -> bool:
         network: Where its network header begins.
     """
     data = packet[network:]
-    if len(packet) < _LINK + _IPV4_HEADER + _UDP_HEADER + 1:
+    if len(data) < _IPV4_HEADER + _UDP_HEADER + 1:
         return False
     if data[0] == 0x45:
         start, protocol, end = _IPV4_HEADER, data[9], int.from_bytes(data[2:4])
         if int.from_bytes(data[6:8]) & 0x3FFF:
             return False
-    elif data[0] & 0xF0 == 0x60 and len(packet) >= _LINK + _IPV6_HEADER + _UDP_HEADER + 1:
+    elif data[0] & 0xF0 == 0x60 and len(data) >= _IPV6_HEADER + _UDP_HEADER + 1:
         start, protocol, end = _IPV6_HEADER, data[6], int.from_bytes(data[4:6])
         end += _IPV6_HEADER if end else 0
     else:
@@ -277,17 +277,17 @@ def only_counts(packet: bytes, network: int) -> bool:
     if not end:
         return False
     if protocol == _TCP:
-        return _segment_only_counts(data, start, end, len(packet))
+        return _segment_only_counts(data, start, end)
     return protocol == _UDP and _datagram_only_counts(data, start)
 
 
-def _segment_only_counts(data: bytes, start: int, end: int, length: int) -> bool:
-    if length < _LINK + start + _TCP_HEADER or data[start + 13] & _FIN_SYN_RST or data[start + 12] >> 4 < 5:
+def _segment_only_counts(data: bytes, start: int, end: int) -> bool:
+    if len(data) < start + _TCP_HEADER or data[start + 13] & _FIN_SYN_RST or data[start + 12] >> 4 < 5:
         return False
     payload = start + (data[start + 12] >> 4) * 4
     if end <= payload:
         return True
-    if length < _LINK + payload + _RECORD_HEADER:
+    if len(data) < payload + _RECORD_HEADER:
         return False
     kind = data[payload]
     if kind == _APPLICATION_DATA:

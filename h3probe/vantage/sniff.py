@@ -141,14 +141,14 @@ class Sniffer:
                 late.append(packet)
             elif (frame := self._frame(packet)) is not None:
                 events.append(frame)
-        events += self._wide.read(late, self._bulk)
+        if self._bulk is not None and self._more_waits:
+            self._bulk.waiting(self._source.unread(), time.time_ns())
         self._tell_filters()
+        events += self._wide.read(late, self._bulk)
         _, dropped = self._source.statistics()
         if dropped > self._reported:
             events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))
             self._reported = dropped
-        if self._bulk is not None and self._more_waits:
-            self._bulk.waiting(self._source.unread(), time.time_ns())
         return [*events, *self._wide.losses()]
 
     def _tell_filters(self) -> None:

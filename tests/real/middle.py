@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from h3probe.engine import Engine
-from h3probe.events import Dropped, ProxyEvent, Unreadable
+from h3probe.events import Block, Dropped, ProxyEvent, Unreadable
 from h3probe.records import AnyRecord, FindingRecord
 from h3probe.run.proxying import Races
 from h3probe.vantage.proxy import Proxy
@@ -88,6 +88,7 @@ class Middle:
             finally:
                 os.setns(here.fileno(), os.CLONE_NEWNET)
         with sniffer:
+            sniffer.keep_frames()
             yield sniffer
 
     def trusted(self, proxy: Proxy, argv: Sequence[str]) -> dict[str, str]:
@@ -122,7 +123,8 @@ class Middle:
         while time.monotonic() < deadline:
             batch = proxy.events()
             for event in (*sniffer.read(), *batch):
-                records += engine.feed(event)
+                if not isinstance(event, Block):  # which there is none of: every packet is a frame
+                    records += engine.feed(event)
             events += [event for event in batch if not isinstance(event, Dropped | Unreadable)]
             races(engine.take_moments())
             if child.poll() is not None:

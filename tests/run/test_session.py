@@ -2,20 +2,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from h3probe.engine import Engine
-from h3probe.events import Endpoint, Process
-from h3probe.records import SummaryRecord, TcpRecord
+from h3probe.events import Block, Endpoint, Frame, Process
+from h3probe.events.block import PADDING
+from h3probe.records import QuicRecord, SummaryRecord, TcpRecord
 from h3probe.run.attribution import Attribution
 from h3probe.run.session import Session
 from h3probe.vantage.owners import Owner
 from h3probe.vantage.synthesis import ACK, FIN
 from tests.run.test_attribution import Told
 from tests.run.traffic import CLIENT, Traffic
+from tests.track import builders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from h3probe.events import Frame
     from h3probe.records import AnyRecord, Moment
 
 ROOT = 4000
@@ -123,3 +126,42 @@ def test_the_end_tells_everything() -> None:
     assert (summary.packets, summary.dropped) == (1, 7)
     assert "quic" in run.types()
     assert run.shown.closed
+
+
+def in_a_block(frames: list[Frame]) -> Block:
+    """The frames as the wide socket's reader gives them."""
+    captured = np.array([len(frame.data) for frame in frames], np.int64)
+    return Block(
+        frames[0].number,
+        frames[0].link_type,
+        bytearray(b"".join(frame.data for frame in frames) + bytes(PADDING)),
+        np.cumsum(captured) - captured,
+        captured,
+        np.array([frame.length for frame in frames], np.int64),
+        np.array([frame.time_ns for frame in frames], np.int64),
+        frames[0].interface,
+    )
+
+
+def test_blocks_tell_the_same() -> None:
+    """A transfer that comes in blocks is told as one that comes packet by packet, whatever comes in between."""
+    watch = builders.QuicWatch()
+    watch.handshake()
+    for number in range(300):
+        send, to = (watch.client, builders.SERVER_ID) if number % 3 else (watch.server, builders.CLIENT_ID)
+        send(builders.short(to, 100 + number % 7), at=40 + number)
+    frames = [builders.to_frame(fact) for fact in watch.facts]
+    said = []
+    for events in (
+        [frames],
+        [frames[:20], [in_a_block(frames[20:150])], frames[150:152], [in_a_block(frames[152:])]],
+    ):
+        shown = Shown()
+        session = Session(Engine("lo", "live"), shown, None, None)
+        for batch in events:
+            session.events(batch)
+        session.finish(dropped=0)
+        said.append([str(record) for record in shown.told if isinstance(record, QuicRecord | SummaryRecord)])
+    assert said[0] == said[1]
+    assert "packets=305" in said[0][-1]
+    assert "outcome='established'" in said[0][0]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from h3probe.engine import Engine
-from h3probe.events import Dropped, Frame
+from h3probe.events import Block, Dropped, Frame
 from h3probe.records import QuicRecord, SummaryRecord
 from h3probe.run.session import Session
 from h3probe.run.steady import SteadyClock
-from tests.run.test_session import Shown
+from tests.run.test_session import Shown, in_a_block
 from tests.track import builders
 
 SECOND = 1_000_000_000
@@ -91,6 +91,21 @@ def test_a_packet_older_than_the_step_keeps_its_time() -> None:
     machine.day -= HOUR
     assert clock.look() is not None
     assert time_of(clock, frame) == frame.time_ns
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR])
+def test_a_block_is_corrected_as_its_frames_are(step: int) -> None:
+    """The times of a block change by as much as those of a frame that is stamped with it."""
+    machine = Machine()
+    clock = machine.clock()
+    machine.day += step
+    clock.look()
+    machine.run(SECOND)
+    frame = stamped(machine)
+    frames = [Frame(number, machine.day - number, 1, b"x", 1) for number in (2, 1, 0)]
+    corrected = clock.corrected(in_a_block(frames))
+    assert isinstance(corrected, Block)
+    assert corrected.times_ns.tolist() == [time_of(clock, frame) - number for number in (2, 1, 0)]
 
 
 def test_sleep_is_no_time() -> None:

@@ -3,18 +3,14 @@ from __future__ import annotations
 import select
 import socket
 import struct
-import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from h3probe.events import Endpoint
-from h3probe.vantage import assembler, bpf, synthesis
+from h3probe.vantage import bpf, synthesis
 from h3probe.vantage.bulk import MOST
+from h3probe.vantage.ordinary import NOTHING, Apart
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from tests.vantage.conftest import Wire
 
 IPV4 = Endpoint(bytes([10, 0, 0, 1]), 40000), Endpoint(bytes([10, 0, 0, 2]), 443)
@@ -75,14 +71,12 @@ UNREADABLE = {
 }
 
 
-def passed(
-    wire: Wire, frames: dict[str, bytes], *, bulk: Collection[tuple[int, int]] = (), **narrowing: object
-) -> set[str]:
+def passed(wire: Wire, frames: dict[str, bytes], *, apart: Apart = NOTHING, **narrowing: object) -> set[str]:
     """Which of the frames, sent over a wire, come through a filter at its far end."""
     from h3probe.vantage.two_sockets import PacketSource  # noqa: PLC0415 - Linux only
 
     source = PacketSource(interfaces=[socket.if_nametoindex(wire.far)], **narrowing)  # type: ignore[arg-type]
-    source.thin_out(bulk)
+    assert source.set_apart(apart)
     for frame in [*frames.values(), LAST]:
         wire.send(frame)
     seen: list[bytes] = []
@@ -159,66 +153,9 @@ def test_too_many_choices_narrow_nothing() -> None:
     assert bpf.program(ports=range(1000), hosts=[bytes([1, 2, 3, n]) for n in range(200)]) == everything
 
 
-@pytest.mark.skipif(sys.byteorder != "little", reason="compares with bytes of a little-endian machine")
-def test_assembled_bytes() -> None:
-    """Instructions are 8 bytes in the machine's order, with branches counted from the next one."""
-    code = assembler.Assembler()
-    code.emit(0x15, 7, true="far", false="near")
-    code.label("near")
-    code.emit(0x06, 1)
-    code.label("far")
-    code.emit(0x06, 2)
-    assert code.assemble().hex(" ", 8) == "1500010007000000 0600000001000000 0600000002000000"
-
-
-@pytest.mark.parametrize("filler", [256, 300])
-def test_branch_too_far(filler: int) -> None:
-    """A conditional branch over more than 255 instructions is refused, not cut to a byte."""
-    code = assembler.Assembler()
-    code.emit(0x15, 7, true="end")
-    for _ in range(filler):
-        code.emit(0x06, 0)
-    code.label("end")
-    code.emit(0x06, 1)
-    with pytest.raises(ValueError, match="too far"):
-        code.assemble()
-
-
-def test_branch_backwards_or_nowhere() -> None:
-    """A branch to a label that is behind it, or that there is not, is refused."""
-    code = assembler.Assembler()
-    code.label("start")
-    code.emit(0x05, true="start")
-    with pytest.raises(ValueError, match="no start"):
-        code.assemble()
-
-
-def test_bulk_is_thinned_out(wire: Wire) -> None:
-    """Of a bulk flow what opens or ends something passes, and of the rest some; other flows pass whole."""
-    shorts = {f"short {number}": ethernet(synthesis.udp(*IPV4, b"\x40" + number.to_bytes(2))) for number in range(1000)}
-    segments = {
-        f"segment {number}": ethernet(synthesis.tcp(*IPV6, synthesis.Segment(synthesis.ACK, number, 1, b"x")))
-        for number in range(1000)
-    }
-    kept = {
-        "long": ethernet(synthesis.udp(*IPV4, b"\xc0initial")),
-        "long back": ethernet(synthesis.udp(IPV4[1], IPV4[0], b"\xe0handshake")),
-        "syn": ethernet(synthesis.tcp(*IPV6, synthesis.Segment(synthesis.SYN, 1, 0))),
-        "fin": ethernet(synthesis.tcp(*IPV6, synthesis.Segment(synthesis.FIN | synthesis.ACK, 1, 0))),
-        "reset": ethernet(synthesis.tcp(*IPV6, synthesis.Segment(synthesis.RST, 1, 0))),
-        "other port": ethernet(synthesis.udp(Endpoint(IPV4[0].host, 40001), IPV4[1], b"\x40short")),
-        "later fragment": ethernet(LATER_FRAGMENT),
-        "icmp": READABLE["icmp"],
-    }
-    seen = passed(wire, shorts | segments | kept, bulk=[(443, 40000)])
-    assert set(kept) <= seen
-    # One in 512 of 2000 at random: as many as 30 come once in a billion runs.
-    assert len(seen - set(kept)) < 30
-
-
-def test_the_longest_program(wire: Wire) -> None:
-    """With as many flows, ports and hosts as there may be, the kernel still takes it."""
+def test_the_longest_programs(wire: Wire) -> None:
+    """With as many flows, ports and hosts as there may be, the kernel still takes both of them."""
     ports, hosts = list(range(443, 443 + 24)), [bytes([10, 0, 0, number]) for number in range(1, 25)]
-    flows = [(443, 50_000 + number) for number in range(MOST)]
-    frames = {"wanted": ethernet(UDP4)}
-    assert passed(wire, frames, ports=ports, hosts=hosts, bulk=flows) == {"wanted"}
+    flows = Apart(frozenset((443, 50_000 + number) for number in range(MOST)), everything=True)
+    frames = {"wanted": ethernet(synthesis.udp(*IPV4, b"\xc0long header"))}
+    assert passed(wire, frames, apart=flows, ports=ports, hosts=hosts) == {"wanted"}

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from h3probe.events import Endpoint
 from h3probe.vantage import synthesis
-from h3probe.vantage.bulk import BYTES, MOST, ONE_IN, PACKETS, WINDOW_NS, Bulk
+from h3probe.vantage.bulk import BACKLOG, BYTES, MOST, PACKETS, WINDOW_NS, Bulk, ports_of
+from h3probe.vantage.packets import Packet
 
 CLIENT, SERVER = Endpoint(bytes([10, 0, 0, 1]), 40000), Endpoint(bytes([10, 0, 0, 2]), 443)
 CLIENT6, SERVER6 = Endpoint(bytes(15) + b"\x01", 40000), Endpoint(bytes(15) + b"\x02", 443)
@@ -33,14 +34,14 @@ def test_a_burst_makes_a_flow_bulk(packets: tuple[bytes, ...]) -> None:
     assert not bulk.changed
     assert flood(bulk, *packets, count=1) == []
     assert bulk.changed
-    assert bulk.flows == {(443, 40000)}
+    assert bulk.apart.flows == {(443, 40000)}
 
 
 def test_aggregates_count_by_their_size() -> None:
     """Some megabytes in a few packets are bulk as well."""
     bulk = Bulk()
     flood(bulk, synthesis.udp(CLIENT, SERVER, bytes(60_000)), count=BYTES // 60_000 + 1)
-    assert bulk.flows == {(443, 40000)}
+    assert bulk.apart.flows == {(443, 40000)}
 
 
 def test_the_same_packets_over_a_longer_time_do_not() -> None:
@@ -48,7 +49,7 @@ def test_the_same_packets_over_a_longer_time_do_not() -> None:
     bulk = Bulk()
     assert flood(bulk, TO, FRO, count=20 * PACKETS, gap_ns=WINDOW_NS // 100) == []
     assert not bulk.changed
-    assert bulk.flows == frozenset()
+    assert bulk.apart.flows == frozenset()
 
 
 def test_many_small_flows_do_not() -> None:
@@ -56,23 +57,23 @@ def test_many_small_flows_do_not() -> None:
     bulk = Bulk()
     for port in range(10_000, 20_000):
         assert flood(bulk, synthesis.udp(Endpoint(CLIENT.host, port), SERVER, PAYLOAD), count=20, gap_ns=0) == []
-    assert bulk.flows == frozenset()
+    assert bulk.apart.flows == frozenset()
 
 
 @pytest.mark.parametrize("told", [False, True])
 def test_what_came_before_the_filter_knew(told: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    """A queue of packets is thinned out as the filter would have: samples, and whatever opens or ends something."""
+    """Of a queue of packets those that only count are left apart as the filter would, and no other."""
     bulk = Bulk()
     flood(bulk, TO, count=PACKETS)
     if told:
         bulk.told(S)
-    assert len(flood(bulk, TO, FRO, count=10 * ONE_IN)) == 10 * (ONE_IN - 1)
+    assert len(flood(bulk, TO, FRO, count=100)) == 100
     for each in (LONG, SYN, FIN):
         assert flood(bulk, each, count=100) == []
 
 
-def test_what_the_filter_has_thinned_out_is_kept() -> None:
-    """What passes the filter later is a sample already."""
+def test_what_passes_the_filter_is_kept() -> None:
+    """What comes later has been judged by the filter."""
     bulk = Bulk()
     flood(bulk, TO, count=PACKETS)
     bulk.told(S)
@@ -81,33 +82,68 @@ def test_what_the_filter_has_thinned_out_is_kept() -> None:
 
 
 def test_it_calms_down() -> None:
-    """A flow of which little is kept in a second is read whole again; one that goes on is not."""
+    """A flow of which little is counted in a second is read whole again; one that goes on is not."""
     bulk = Bulk()
     flood(bulk, TO, count=PACKETS)
     bulk.told(1)
     for now_ns in (S // 2, 2 * S):
         bulk.calm_down(now_ns)
-    flood(bulk, TO, count=5, at_ns=2 * S)
+    bulk.counted({(443, 40000): 5_000, None: 3, (1, 2): 3}, 5_006)
     bulk.calm_down(4 * S)
-    assert bulk.flows
+    assert bulk.apart.flows
     assert not bulk.changed
     bulk.calm_down(6 * S)
-    assert bulk.flows == frozenset()
+    assert not bulk.apart
     assert bulk.changed
 
 
 def test_only_so_many_at_once() -> None:
-    """The filter stays short: more flows than that are read whole."""
+    """The filter stays short: more flows than that are not told apart."""
     bulk = Bulk()
     for port in range(50_000, 50_000 + 2 * MOST):
         flood(bulk, synthesis.udp(Endpoint(CLIENT.host, port), SERVER, PAYLOAD), count=PACKETS)
-    assert len(bulk.flows) == MOST
+    assert len(bulk.apart.flows) == MOST
 
 
-@given(st.binary(max_size=80), st.integers(0, 40), st.integers(-(2**63), 2**63))
-def test_anything_may_come(packet: bytes, network: int, time_ns: int) -> None:
-    """Whatever the bytes and the clock are, it counts or leaves them."""
+def test_more_than_can_be_read() -> None:
+    """When packets pile up, what only counts is left apart of all flows, until as few come as can be read again."""
     bulk = Bulk()
+    bulk.waiting(BACKLOG - 1, S)
+    assert not bulk.changed
+    bulk.waiting(BACKLOG, S)
+    assert bulk.apart.everything
+    assert bulk.changed
+    assert len(flood(bulk, TO, TO6, LONG, count=9, at_ns=S)) == 6
+    bulk.told(2 * S)
+    bulk.calm_down(2 * S)
+    bulk.counted({}, 30_000)
+    bulk.calm_down(3 * S)
+    assert bulk.apart.everything
+    bulk.counted({}, 1_000)
+    bulk.calm_down(4 * S)
+    assert not bulk.apart
+    assert bulk.changed
+
+
+def test_a_packets_flow() -> None:
+    """Both directions of a flow are one, and what has no ports belongs to none."""
+    packet = Packet(0, 101, TO6, len(TO6), "tun0", 0, outgoing=False)
+    assert ports_of(packet) == ports_of(packet._replace(data=FRO)) == (443, 40000)
+    assert ports_of(packet._replace(network=None)) is ports_of(packet._replace(data=TO[:30])) is None
+
+
+@given(
+    st.one_of(st.binary(max_size=80), st.sampled_from([TO, TO6, SYN, LONG])),
+    st.integers(0, 80),
+    st.integers(0, 40),
+    st.integers(-(2**63), 2**63),
+)
+def test_anything_may_come(packet: bytes, size: int, before: int, time_ns: int) -> None:
+    """Whatever the bytes and the clock are, it counts or leaves them."""
+    bulk, network = Bulk(), before
+    packet = bytes(before) + packet[:size]
     assert bulk.keep(packet, network, time_ns)
     bulk.calm_down(time_ns)
     assert not bulk.changed
+    bulk.waiting(BACKLOG, time_ns)
+    bulk.keep(packet, network, time_ns)

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from h3probe.events import ClientHelloSeen, ConnectionEnded, Endpoint, Frame
+from h3probe.events import Block, ClientHelloSeen, ConnectionEnded, Endpoint, Frame
 from h3probe.vantage import synthesis
 from h3probe.vantage.isolate.addresses import PASTA
 from h3probe.vantage.isolate.loopback import LOOPBACK4, LOOPBACK6, Loopback
+from h3probe.wire.packet import PacketDecoder, UdpDatagram
+from tests.run.test_session import in_a_block
 
 CLIENT4, HOST4 = Endpoint(bytes([198, 18, 0, 2]), 40000), Endpoint(bytes([198, 18, 0, 9]), 4433)
 CLIENT6 = Endpoint(bytes.fromhex("20010db8683300000000000000000002"), 40000)
@@ -71,6 +73,19 @@ def test_other_packets_are_left_alone() -> None:
     for packet in (synthesis.udp(CLIENT4, ELSEWHERE, HOST4.host), synthesis.tcp(HERE4, THERE4, SEGMENT)):
         event = frame(packet)
         assert loopback(event) == event
+
+
+def test_a_block_is_translated_as_its_frames_are() -> None:
+    """In a block the addresses are put back as well, over both families, and those of others are left alone."""
+    ends = [(CLIENT4, HOST4), (HOST4, CLIENT4), (CLIENT6, HOST6), (CLIENT4, ELSEWHERE)]
+    meant = [(HERE4, THERE4), (THERE4, HERE4), (HERE6, THERE6), (CLIENT4, ELSEWHERE)]
+    block = in_a_block([frame(synthesis.udp(*each, b"payload")) for each in ends])
+    found = Loopback(PASTA)(block)
+    assert isinstance(found, Block)
+    decoder = PacketDecoder()
+    facts = [decoder.decode(found.frame(index)) for index in range(len(found))]
+    assert [(fact.source, fact.destination) for fact in facts if isinstance(fact, UdpDatagram)] == meant
+    assert all(isinstance(fact, UdpDatagram) and fact.payload == b"payload" for fact in facts)
 
 
 def test_what_the_proxy_reports_is_about_the_same_connection() -> None:
