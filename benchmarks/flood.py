@@ -1,9 +1,9 @@
-"""Loopback as busy as two processors make it: long transfers over UDP and TCP, until somebody ends this process.
+"""Loopback as busy as its processors make it: long transfers over UDP and TCP, until somebody ends this process.
 
     python -m benchmarks.flood SECONDS
 
-It is started by `benchmarks.load`. UDP goes by sendmmsg(2), a system call for hundreds of datagrams, which look like
-QUIC's short headers; nobody reads them. TCP is written beside it.
+It is started by `benchmarks.load`, once for each processor. UDP goes by sendmmsg(2), a system call for hundreds of
+datagrams, which look like QUIC's short headers; nobody reads them. TCP is written beside it, and read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 
 FLOWS = 4
 TRAIN = 256
-SIZE = 200
+SIZE = 100
 """Bytes of a datagram: what counts is their number."""
 
 

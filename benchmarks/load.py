@@ -2,15 +2,18 @@
 
     sudo scripts/real-parts && sudo .venv/bin/python -m benchmarks.load [HANDSHAKES]
 
-For h3probe, tcpdump and tshark (both with their defaults), by turns in one run: `benchmarks.flood` runs, one curl makes
-a QUIC connection to each of so many names, and what decides (their QUIC packets with long headers) is counted by the
-kernel (a counter of nftables) and in the capture file that the watcher wrote. h3probe has to tell all handshakes as
-well. At the end: how busy an h3probe is that watches an idle network.
+By turns in one run, for h3probe, h3probe with `-w`, tcpdump and tshark (both with their defaults): `benchmarks.flood`
+runs on each processor, and curl makes a connection to each of so many names, first over QUIC, then over TCP. What
+decides among their packets (long headers of QUIC; of TCP the SYN, FIN and RST, and TLS records that are no application
+data, or small) is counted by the kernel on its way into the server and the client, by counters of nftables, and in the
+capture file that the watcher wrote. Of itself h3probe has to tell all handshakes, each with when it was ready. At the
+end: how busy an h3probe is that watches an idle network.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -23,31 +26,39 @@ import psutil
 from benchmarks.lab import H3PROBE, READY_S, SERVER, BenchLab, bench_lab
 from h3probe.events import Frame
 from h3probe.vantage.files import open_capture
-from h3probe.wire.packet import PacketDecoder, UdpDatagram
+from h3probe.wire.packet import FIN, RST, SYN, PacketDecoder, TcpSegment, UdpDatagram
 from tests.real.netns import stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import subprocess
 
 FLOOD = Path(__file__).with_name("flood.py")
 HANDSHAKES = 1000
 AT_ONCE = 8
-FLOOD_S = 600
+FLOOD_S = 900
 IDLE_S = 20
 SETTLE_S = 2.0
+SMALL_RECORD = 512
 COUNTER = f"""
 table inet load {{
     chain input {{
         type filter hook input priority 0;
-        udp dport {SERVER} @th,64,1 1 counter
-        udp sport {SERVER} @th,64,1 1 counter
+        udp dport {SERVER} @th,64,1 1 counter accept
+        udp sport {SERVER} @th,64,1 1 counter accept
+        tcp dport {SERVER} tcp flags & (fin | syn | rst) != 0 counter accept
+        tcp sport {SERVER} tcp flags & (fin | syn | rst) != 0 counter accept
+        tcp dport {SERVER} @ih,0,8 {{ 20, 21, 22 }} counter accept
+        tcp sport {SERVER} @ih,0,8 {{ 20, 21, 22 }} counter accept
+        tcp dport {SERVER} @ih,0,8 23 @ih,24,16 <= {SMALL_RECORD} counter accept
+        tcp sport {SERVER} @ih,0,8 23 @ih,24,16 <= {SMALL_RECORD} counter accept
     }}
 }}
 """
-WATCHERS: dict[str, Callable[[str], list[str]]] = {
-    "h3probe": lambda file: [*H3PROBE, "watch", "-i", "lo", "--json", "-w", file],
-    "tcpdump": lambda file: ["tcpdump", "-i", "lo", "-w", file],
-    "tshark": lambda file: ["tshark", "-q", "-i", "lo", "-w", file],
+ARGUMENTS = {
+    "h3probe": [*H3PROBE, "watch", "-i", "lo", "--json"],
+    "h3probe -w": [*H3PROBE, "watch", "-i", "lo", "--json", "-w", "FILE"],
+    "tcpdump": ["tcpdump", "-i", "lo", "-w", "FILE"],
+    "tshark": ["tshark", "-q", "-i", "lo", "-w", "FILE"],
 }
 READY = {"h3probe": "watching", "tcpdump": "listening on", "tshark": "Capturing on"}
 
@@ -58,15 +69,24 @@ class Round:
 
     Attributes:
         offered: Packets a second on loopback.
-        deciding: Packets that decide, by the kernel's count.
-        seen: Those in the capture file.
         answered: Handshakes that curl made.
+        deciding: Packets that decide, by the kernel's count.
+        seen: Those in the capture file; None without one.
+        busy: The processor time that it took, in processors.
     """
 
     offered: float
-    deciding: int
-    seen: int
     answered: int
+    deciding: int
+    seen: int | None
+    busy: float
+
+    def __str__(self) -> str:
+        line = f"{self.offered:9,.0f} packets/s offered, {self.answered:,} handshakes, {100 * self.busy:3.0f} % busy"
+        if self.seen is None:
+            return line
+        lost = self.deciding - self.seen
+        return f"{line}; {self.seen:,} of {self.deciding:,} deciding packets in its file, {lost:,} lost"
 
 
 def main() -> None:
@@ -74,40 +94,60 @@ def main() -> None:
     handshakes = int(sys.argv[1]) if len(sys.argv) > 1 else HANDSHAKES
     with bench_lab("load-benchmark") as lab:
         (lab.folder / "counter.nft").write_text(COUNTER)
-        lab.netns.run(["nft", "-f", "counter.nft"], cwd=lab.folder, timeout=10)
-        for name, argv in WATCHERS.items():
-            result = _round(lab, name, argv, handshakes)
-            print(
-                f"{name:8} {result.offered:9,.0f} packets/s offered, {result.answered:,} handshakes: "
-                f"{result.seen:,} of {result.deciding:,} deciding packets seen, {result.deciding - result.seen:,} lost",
-                flush=True,
-            )
-        _told(lab.folder / "h3probe.out", handshakes)
-        print(f"idle     {_idle(lab):.2f} % of one processor")
+        if (made := lab.netns.run(["nft", "-f", "counter.nft"], cwd=lab.folder, timeout=10)).returncode:
+            raise RuntimeError(made.stderr)
+        for name, arguments in ARGUMENTS.items():
+            print(f"{name:11}{_round(lab, name, arguments, handshakes)}", flush=True)
+            if name.startswith("h3probe"):
+                print(f"{'':11}{_told(lab.folder / 'told', 2 * handshakes)}", flush=True)
+        print(f"{'idle':11}{_idle(lab):.2f} % of one processor")
 
 
-def _round(lab: BenchLab, name: str, argv: Callable[[str], list[str]], handshakes: int) -> Round:
-    capture, said = lab.folder / f"{name}.pcapng", lab.folder / f"{name}.err"
-    flood = lab.netns.start([sys.executable, str(FLOOD), str(FLOOD_S)], cwd=lab.folder, stderr=lab.log)
-    with said.open("w") as err, (lab.folder / f"{name}.out").open("w") as out:
-        watcher = lab.netns.start(argv(str(capture)), cwd=lab.folder, stdout=out, stderr=err)
-        deadline = time.monotonic() + READY_S
-        while READY[name] not in said.read_text():
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{name} did not start: {said.read_text()}")
-            time.sleep(0.02)
+def _round(lab: BenchLab, name: str, arguments: list[str], handshakes: int) -> Round:
+    capture, said = lab.folder / "capture", lab.folder / "said"
+    argv = [str(capture) if argument == "FILE" else argument for argument in arguments]
+    floods = [
+        lab.netns.start([sys.executable, str(FLOOD), str(FLOOD_S)], cwd=lab.folder, stderr=lab.log)
+        for _ in os.sched_getaffinity(0)
+    ]
+    with said.open("w") as err, (lab.folder / "told").open("w") as out:
+        watcher = lab.netns.start(argv, cwd=lab.folder, stdout=out, stderr=err)
+        _wait(said, READY[name.partition(" ")[0]])
         time.sleep(SETTLE_S)
-        packets, before, began = _packets(lab), _deciding(lab), time.monotonic()
-        urls = f"https://h[1-{handshakes}].test:{SERVER}/none"
-        fetch = ["curl", "-s", "-k", "--http3-only", "-Z", "--parallel-max", str(AT_ONCE), "--connect-to"]
-        fetch += [f"::127.0.0.1:{SERVER}", "-o", "/dev/null", "-w", "%{http_version}\\n", urls]
-        done = lab.netns.run(lab.parts.command(fetch), cwd=lab.folder, timeout=FLOOD_S)
-        offered = (_packets(lab) - packets) / (time.monotonic() - began)
+        packets, before, taken, began = _packets(lab), _deciding(lab), _taken(watcher), time.monotonic()
+        answered = sum(_fetch(lab, option, handshakes) for option in ("--http3-only", "--http2"))
+        took = time.monotonic() - began
+        offered, busy = (_packets(lab) - packets) / took, (_taken(watcher) - taken) / took
         time.sleep(SETTLE_S)
         deciding = _deciding(lab) - before
-        stop(flood)
+        for flood in floods:
+            stop(flood)
         stop(watcher)
-    return Round(offered, deciding, _seen(capture), done.stdout.count("3\n"))
+    seen = _seen(capture) if "FILE" in arguments else None
+    capture.unlink(missing_ok=True)
+    return Round(offered, answered, deciding, seen, busy)
+
+
+def _wait(said: Path, ready: str) -> None:
+    deadline = time.monotonic() + READY_S
+    while ready not in said.read_text():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"it did not start: {said.read_text()}")
+        time.sleep(0.02)
+
+
+def _fetch(lab: BenchLab, option: str, handshakes: int) -> int:
+    """Connect to so many names; how many were answered."""
+    urls = f"https://h[1-{handshakes}].test:{SERVER}/none"
+    argv = ["curl", "-s", "-k", option, "-Z", "--parallel-max", str(AT_ONCE), "--connect-to"]
+    argv += [f"::127.0.0.1:{SERVER}", "-o", "/dev/null", "-w", "%{http_code}\\n", urls]
+    return lab.netns.run(lab.parts.command(argv), cwd=lab.folder, timeout=FLOOD_S).stdout.count("404\n")
+
+
+def _taken(watcher: subprocess.Popen[str]) -> float:
+    """The processor time of a watcher and its children so far, seconds."""
+    tree = [psutil.Process(watcher.pid), *psutil.Process(watcher.pid).children(recursive=True)]
+    return sum(sum(process.cpu_times()[:2]) for process in tree)
 
 
 def _packets(lab: BenchLab) -> int:
@@ -121,29 +161,45 @@ def _deciding(lab: BenchLab) -> int:
 
 
 def _seen(capture: Path) -> int:
-    decoder, count = PacketDecoder(), 0
+    decoder, port, count = PacketDecoder(), SERVER.to_bytes(2), 0
     with open_capture(capture) as reader:
         for event in reader:
-            fact = decoder.decode(event) if isinstance(event, Frame) else None
-            if isinstance(fact, UdpDatagram) and SERVER in (fact.source.port, fact.destination.port):
-                count += bool(fact.payload and fact.payload[0] & 0x80)
+            if isinstance(event, Frame) and port in event.data[34:38]:
+                count += _decides(decoder.decode(event))
     return count
 
 
-def _told(path: Path, handshakes: int) -> None:
+def _decides(fact: object) -> bool:
+    """The same that the kernel counts."""
+    if isinstance(fact, UdpDatagram):
+        return bool(fact.payload and fact.payload[0] & 0x80)
+    if not isinstance(fact, TcpSegment):
+        return False
+    kind = fact.payload[0] if fact.payload else 0
+    small = int.from_bytes(fact.payload[3:5]) <= SMALL_RECORD
+    return bool(fact.flags & (SYN | FIN | RST)) or 20 <= kind <= 22 or (kind == 23 and small)
+
+
+def _told(path: Path, handshakes: int) -> str:
     records = [json.loads(line) for line in path.read_text().splitlines()]
-    quic = [record for record in records if record["type"] == "quic" and record["server"].endswith(f":{SERVER}")]
-    ready = sum(record["outcome"] == "established" and record["ready_at"] is not None for record in quic)
-    print(f"h3probe  tells {ready:,} of {handshakes:,} handshakes, each with when it was ready")
+    ready = sum(
+        record["outcome"] == "established" and record["ready_at"] is not None
+        for record in records
+        if record["type"] in {"quic", "tcp"} and record["server"].endswith(f":{SERVER}")
+    )
+    summary = records[-1]
+    return (
+        f"tells {ready:,} of {handshakes:,} handshakes, each with when it was ready; {summary['packets']:,} packets "
+        f"seen, {summary['dropped']:,} lost, {summary['uncounted']:,} of long transfers not counted"
+    )
 
 
 def _idle(lab: BenchLab) -> float:
     watcher = lab.start("watch", "-i", "lo")
     time.sleep(SETTLE_S)
-    tree = [psutil.Process(watcher.pid), *psutil.Process(watcher.pid).children(recursive=True)]
-    before = sum(sum(process.cpu_times()[:2]) for process in tree)
+    before = _taken(watcher)
     time.sleep(IDLE_S)
-    taken = sum(sum(process.cpu_times()[:2]) for process in tree) - before
+    taken = _taken(watcher) - before
     stop(watcher)
     return taken / IDLE_S * 100
 

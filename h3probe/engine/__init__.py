@@ -446,5 +446,6 @@ class Engine:
             malformed=tracker.decoder.malformed,
             evicted=max(tracker.evicted, self._kept.evicted),
             records=dict(sorted(counts.items())),
+            uncounted=self.uncounted,
             exit_status=self.exit_status,
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from h3probe.vantage.ordinary import Apart, only_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from h3probe.vantage.packets import Packet
 
@@ -32,7 +32,8 @@ BACKLOG: Final = 8_192
 
 _CALM_NS: Final = 1_000_000_000
 _CALM_PACKETS: Final = 1_000
-"""With fewer of its packets counted in a calm window, a flow is no longer bulk."""
+_CALM_BYTES: Final = 16 << 20
+"""With fewer of its packets and bytes counted in a calm window, a flow is no longer bulk."""
 _CALM_SUM: Final = 20_000
 """With fewer packets of all flows, each can be read one by one again."""
 
@@ -57,8 +58,9 @@ class Bulk:
         self.changed = False
         self._counts: dict[Ports, list[int]] = {}  # packets and bytes in this window
         self._since_ns = 0
-        self._left: dict[Ports, int] = {}  # flows left apart, and their packets in this calm window
+        self._left: dict[Ports, list[int]] = {}  # flows left apart; their packets and bytes in this calm window
         self._sum = 0
+        self._behind = False
         self._calm_since_ns = 0
         self._told_ns = 0
 
@@ -82,7 +84,7 @@ class Bulk:
             if not self.apart.everything:
                 return True
         else:
-            self._left[ports] += 1
+            _add(self._left[ports], len(packet))
         return not ((self.changed or time_ns <= self._told_ns) and only_counts(packet, network))
 
     def _count(self, ports: Ports, size: int, time_ns: int) -> None:
@@ -90,22 +92,28 @@ class Bulk:
             self._since_ns = time_ns
             self._counts.clear()
         count = self._counts.setdefault(ports, [0, 0])
-        count[0] += 1
-        count[1] += size
+        _add(count, size)
         if (count[0] < PACKETS and count[1] < BYTES) or len(self._left) >= MOST:
             return
         if not self._left and not self.apart.everything:
             self._begin_window(time_ns)
         # As if it had been seen often enough already: its first calm window may be a short one.
-        self._left[ports] = _CALM_PACKETS
+        self._left[ports] = [_CALM_PACKETS, 0]
         self._leave(everything=self.apart.everything)
 
-    def counted(self, packets: Mapping[Ports, int] | Mapping[Ports | None, int], total: int) -> None:
-        """Take note of packets that only counted: of each flow that is left apart, and how many in all."""
+    def counted(self, flows: Mapping[Ports, tuple[int, int]], total: int, *, behind: bool) -> None:
+        """Take note of packets that only count.
+
+        Args:
+            flows: Of those that are left apart, packets and bytes.
+            total: How many there were of all flows.
+            behind: Whether more are there, or were lost: there is nothing calm about that, however few were read.
+        """
         self._sum += total
-        for ports, number in packets.items():
-            if ports is not None and ports in self._left:
-                self._left[ports] += number
+        self._behind = self._behind or behind
+        for ports, (packets, size) in flows.items():
+            if ports in self._left:
+                _add(self._left[ports], size, packets)
 
     def waiting(self, packets: int, now_ns: int) -> None:
         """Take note of how many packets wait to be read one by one."""
@@ -118,14 +126,19 @@ class Bulk:
         """Let go of flows that have calmed down; to be called now and then."""
         if not self.apart or abs(now_ns - self._calm_since_ns) < _CALM_NS:
             return
-        self._left = {ports: 0 for ports, count in self._left.items() if count >= _CALM_PACKETS}
-        everything = self.apart.everything and self._sum >= _CALM_SUM
+        self._left = {
+            ports: [0, 0]
+            for ports, (packets, size) in self._left.items()
+            if self._behind or packets >= _CALM_PACKETS or size >= _CALM_BYTES
+        }
+        everything = self.apart.everything and (self._behind or self._sum >= _CALM_SUM)
         self._begin_window(now_ns)
         self._leave(everything=everything)
 
     def _begin_window(self, now_ns: int) -> None:
         self._calm_since_ns = now_ns
         self._sum = 0
+        self._behind = False
 
     def _leave(self, *, everything: bool) -> None:
         apart = Apart(frozenset(self._left), everything)
@@ -138,10 +151,20 @@ class Bulk:
         self._told_ns = now_ns
 
 
-def ports_of(packet: Packet) -> Ports | None:
-    """A packet's flow; None where it has no ports."""
-    found = None if packet.network is None else _transport(packet.data, packet.network)
-    return None if found is None else found[1]
+def _add(count: list[int], size: int, packets: int = 1) -> None:
+    count[0] += packets
+    count[1] += size
+
+
+def flows_of(packets: Iterable[Packet]) -> dict[Ports, tuple[int, int]]:
+    """Of each flow how many packets there are, and how many bytes were on the wire."""
+    flows: dict[Ports, tuple[int, int]] = {}
+    for packet in packets:
+        found = None if packet.network is None else _transport(packet.data, packet.network)
+        if found is not None:
+            count, size = flows.get(found[1], (0, 0))
+            flows[found[1]] = count + 1, size + packet.length
+    return flows
 
 
 def _transport(packet: bytes, network: int) -> tuple[int, Ports] | None:

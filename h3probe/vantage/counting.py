@@ -6,7 +6,6 @@ time to load: it is imported once there are many such packets.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -149,14 +148,15 @@ class _Packets(NamedTuple):
         return once
 
 
-def flows_in(blocks: Collection[Block], wanted: Collection[Ports]) -> dict[Ports, int]:
-    """How many packets of these flows there are."""
-    found: Counter[Ports] = Counter()
+def flows_in(blocks: Collection[Block], wanted: Collection[Ports]) -> dict[Ports, tuple[int, int]]:
+    """How many packets of these flows there are, and how many bytes were on the wire."""
+    found = dict.fromkeys(wanted, (0, 0))
     for block in blocks:
         network = block.starts + (0 if block.link_type == _RAW else 14)
         ports = _ports(block.data, network)
-        for low, high in wanted:
-            found[low, high] += int((ports == (low << 16 | high)).sum())
+        for (low, high), (packets, size) in found.items():
+            mine = ports == (low << 16 | high)
+            found[low, high] = packets + int(mine.sum()), size + int(block.lengths[mine].sum())
     return found
 
 

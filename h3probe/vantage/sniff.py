@@ -121,8 +121,6 @@ class Sniffer:
             limit: Frames of what may decide something.
         """
         self._look_for_interfaces()
-        if self._bulk is not None:
-            self._bulk.calm_down(time.time_ns())
         events: list[Sniffed] = []
         late: list[Packet] = []
         self._more_waits = True
@@ -145,6 +143,8 @@ class Sniffer:
             self._bulk.waiting(self._source.unread(), time.time_ns())
         self._tell_filters()
         events += self._wide.read(late, self._bulk)
+        if self._bulk is not None:
+            self._bulk.calm_down(time.time_ns())
         _, dropped = self._source.statistics()
         if dropped > self._reported:
             events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))

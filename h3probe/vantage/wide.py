@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from h3probe.events import Uncounted
-from h3probe.vantage.bulk import ports_of
+from h3probe.vantage.bulk import flows_of
 from h3probe.vantage.ordinary import SEGMENT
 
 if TYPE_CHECKING:
@@ -59,14 +59,16 @@ class Wide:
         if ring is None and not late:
             return []
         in_blocks = self._seen >= LARGE and not self.one_by_one
-        taken, total = self._take(ring, AT_ONCE if in_blocks else FRAMES_AT_ONCE)
+        most = AT_ONCE if in_blocks else FRAMES_AT_ONCE
+        taken, total = self._take(ring, most)
         self._seen += total + len(late)
+        behind = total >= most or self.lost > self._reported
         if in_blocks:
-            return self._blocks(ring, taken, late, bulk)
-        packets = [*late, *(each for piece in taken if ring is not None for each in ring.packets(*piece))]
+            return self._blocks(ring, taken, late, bulk, behind=behind)
+        packets = [each for piece in taken if ring is not None for each in ring.packets(*piece)]
         if bulk is not None:
-            bulk.counted(Counter(map(ports_of, packets[len(late) :])), total)
-        return [frame for packet in packets if (frame := self._frame(packet)) is not None]
+            bulk.counted(flows_of(packets), total, behind=behind)
+        return [frame for packet in (*late, *packets) if (frame := self._frame(packet)) is not None]
 
     def _take(self, ring: Ring | None, most: int) -> tuple[list[tuple[bytes, int]], int]:
         taken: list[tuple[bytes, int]] = []
@@ -77,7 +79,7 @@ class Wide:
         return taken, total
 
     def _blocks(
-        self, ring: Ring | None, taken: list[tuple[bytes, int]], late: list[Packet], bulk: Bulk | None
+        self, ring: Ring | None, taken: list[tuple[bytes, int]], late: list[Packet], bulk: Bulk | None, *, behind: bool
     ) -> list[Frame | Block]:
         from h3probe.vantage import counting  # noqa: PLC0415 - it needs numpy, which takes its time to load
 
@@ -89,7 +91,8 @@ class Wide:
         if taken and ring is not None:
             found = counting.read_taken(taken, ring.name)
             if bulk is not None:
-                bulk.counted(counting.flows_in(found.blocks, bulk.apart.flows), sum(map(len, found.blocks)))
+                flows = counting.flows_in(found.blocks, bulk.apart.flows)
+                bulk.counted(flows, sum(map(len, found.blocks)), behind=behind)
             blocks += found.blocks
             self.copies += found.copies
         return list(counting.numbered(blocks, self._numbered))

@@ -151,15 +151,12 @@ def test_blocks_tell_the_same() -> None:
         send, to = (watch.client, builders.SERVER_ID) if number % 3 else (watch.server, builders.CLIENT_ID)
         send(builders.short(to, 100 + number % 7), at=40 + number)
     frames = [builders.to_frame(fact) for fact in watch.facts]
+    mixed: list[Frame | Block] = [*frames[:20], in_a_block(frames[20:150]), *frames[150:152], in_a_block(frames[152:])]
     said = []
-    for events in (
-        [frames],
-        [frames[:20], [in_a_block(frames[20:150])], frames[150:152], [in_a_block(frames[152:])]],
-    ):
+    for events in (list[Frame | Block](frames), mixed):
         shown = Shown()
         session = Session(Engine("lo", "live"), shown, None, None)
-        for batch in events:
-            session.events(batch)
+        session.events(events)
         session.finish(dropped=0)
         said.append([str(record) for record in shown.told if isinstance(record, QuicRecord | SummaryRecord)])
     assert said[0] == said[1]

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from h3probe.events import Endpoint
 from h3probe.vantage import synthesis
-from h3probe.vantage.bulk import BACKLOG, BYTES, MOST, PACKETS, WINDOW_NS, Bulk, ports_of
+from h3probe.vantage.bulk import BACKLOG, BYTES, MOST, PACKETS, WINDOW_NS, Bulk, flows_of
+from h3probe.vantage.ordinary import Apart
 from h3probe.vantage.packets import Packet
 
 CLIENT, SERVER = Endpoint(bytes([10, 0, 0, 1]), 40000), Endpoint(bytes([10, 0, 0, 2]), 443)
@@ -88,7 +89,7 @@ def test_it_calms_down() -> None:
     bulk.told(1)
     for now_ns in (S // 2, 2 * S):
         bulk.calm_down(now_ns)
-    bulk.counted({(443, 40000): 5_000, None: 3, (1, 2): 3}, 5_006)
+    bulk.counted({(443, 40000): (5_000, 500_000), (1, 2): (3, 300)}, 5_006, behind=False)
     bulk.calm_down(4 * S)
     assert bulk.apart.flows
     assert not bulk.changed
@@ -116,20 +117,43 @@ def test_more_than_can_be_read() -> None:
     assert len(flood(bulk, TO, TO6, LONG, count=9, at_ns=S)) == 6
     bulk.told(2 * S)
     bulk.calm_down(2 * S)
-    bulk.counted({}, 30_000)
+    bulk.counted({}, 30_000, behind=False)
     bulk.calm_down(3 * S)
     assert bulk.apart.everything
-    bulk.counted({}, 1_000)
+    bulk.counted({}, 1_000, behind=False)
     bulk.calm_down(4 * S)
     assert not bulk.apart
     assert bulk.changed
 
 
-def test_a_packets_flow() -> None:
+def test_who_is_behind_calms_down_nobody() -> None:
+    """As long as more waits than is read, or some was lost, few packets that were read prove nothing."""
+    bulk = Bulk()
+    flood(bulk, TO, count=PACKETS)
+    bulk.waiting(BACKLOG, 0)
+    for second in range(2, 9):
+        bulk.counted({(443, 40000): (1, 100)}, 1, behind=True)
+        bulk.calm_down(second * S)
+        assert bulk.apart == Apart(frozenset({(443, 40000)}), everything=True)
+    bulk.calm_down(9 * S)
+    assert not bulk.apart
+
+
+def test_few_packets_of_many_bytes_are_bulk() -> None:
+    """Aggregates go on to be a transfer though there are not many."""
+    bulk = Bulk()
+    flood(bulk, TO, count=PACKETS)
+    bulk.calm_down(2 * S)
+    bulk.counted({(443, 40000): (300, 300 * 64_000)}, 300, behind=False)
+    bulk.calm_down(4 * S)
+    assert bulk.apart.flows
+
+
+def test_the_flows_of_packets() -> None:
     """Both directions of a flow are one, and what has no ports belongs to none."""
-    packet = Packet(0, 101, TO6, len(TO6), "tun0", 0, outgoing=False)
-    assert ports_of(packet) == ports_of(packet._replace(data=FRO)) == (443, 40000)
-    assert ports_of(packet._replace(network=None)) is ports_of(packet._replace(data=TO[:30])) is None
+    packet = Packet(0, 101, TO6, 9000, "tun0", 0, outgoing=False)
+    others = [packet._replace(data=FRO), packet._replace(network=None), packet._replace(data=TO[:30])]
+    assert flows_of([packet, *others]) == {(443, 40000): (2, 18_000)}
 
 
 @given(

@@ -53,7 +53,10 @@ def test_blocks_of_a_ring() -> None:
         Frame(2, 8_000_000_000, 1, ethernet(BACK4)[:60].ljust(60, b"\0"), len(ethernet(BACK4)), "if3"),
     ]
     assert found.copies == 0
-    assert counting.flows_in(found.blocks, [(443, 40000), (1, 2)]) == {(443, 40000): 3, (1, 2): 0}
+    assert counting.flows_in(found.blocks, [(443, 40000), (1, 2)]) == {
+        (443, 40000): (3, sum(each.length for each in frames(found))),
+        (1, 2): (0, 0),
+    }
 
 
 def test_an_interface_without_a_link_header() -> None:
@@ -63,7 +66,9 @@ def test_an_interface_without_a_link_header() -> None:
     kinds = [(block.link_type, block.interface, len(block)) for block in found.blocks]
     assert kinds == [(1, "if3", 1), (101, "if4", 2)]
     assert frames(found)[1].data == SHORT4[:60]
-    assert counting.flows_in(found.blocks, [(443, 40000)]) == {(443, 40000): 3}
+    assert counting.flows_in(found.blocks, [(443, 40000)]) == {
+        (443, 40000): (3, sum(each.length for each in frames(found)))
+    }
 
 
 @pytest.mark.parametrize("order", [(2, 5), (5, 2)])

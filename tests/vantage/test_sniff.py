@@ -415,7 +415,7 @@ def test_the_losses_of_both_sockets_are_told_apart(transfer: Transfer, monkeypat
         events = sniffer.rest()
         (lost,) = [event for event in events if isinstance(event, Uncounted)]
         assert len(lengths(events)) + lost.count == 5_020
-        assert lengths(events)[:20] == [(342, 342)] * 20
+        assert lengths(events).count((342, 342)) == 20
         assert not [event for event in events if isinstance(event, Dropped)]
         assert (sniffer.statistics()[1], sniffer.uncounted) == (0, lost.count)
 
@@ -426,13 +426,13 @@ def test_what_only_counts_waits_for_what_decides(transfer: Transfer, monkeypatch
     with Sniffer() as sniffer:
         sent = set_apart(sniffer, transfer)
         transfer.send(3_000)
-        transfer.send(3, b"\xc0" + bytes(299))
-        wait_for(sniffer, sent + 3_003)
+        transfer.send(1, b"\xc0" + bytes(299))
+        wait_for(sniffer, sent + 3_001)
         assert select.select([sniffer], [], [], 10)[0]
         first = lengths(sniffer.read())
-        assert first[:3] == [(342, 342)] * 3
-        assert 3 < len(first) < 3_003
-        assert len(first) + len(lengths(sniffer.rest())) == 3_003
+        assert first[0] == (342, 342)
+        assert 1 < len(first) < 3_001
+        assert len(first) + len(lengths(sniffer.rest())) == 3_001
 
 
 def test_left_unread_what_only_counts_is_no_loss(transfer: Transfer, monkeypatch: pytest.MonkeyPatch) -> None:
