@@ -23,7 +23,7 @@ from h3probe.capture.pcapng import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from h3probe.events import Frame
+    from h3probe.events import Block, Frame
 
 BYTE_ORDER_MAGIC = 0x1A2B3C4D
 SHB_HARDWARE = 2
@@ -129,6 +129,14 @@ class PcapngWriter:
         if pid is not None:
             options.append((EPB_PROCESSID_THREADID, _HEAD(pid & 0xFFFFFFFF, 0)))  # 0: no thread in particular
         self._block(ENHANCED_PACKET, head + _padded(data), options)
+
+    def packets(self, block: Block) -> None:
+        """Write a block's packets, and first its interface if it is new."""
+        from h3probe.capture.pcapng_block import enhanced_packets  # noqa: PLC0415 - numpy, which a block has loaded
+
+        number = self.interface(block.interface, block.link_type)
+        self._clocks[number].ticks = max(int(block.times_ns[-1]), 0)
+        self._stream.write(enhanced_packets(block, number))
 
     def statistics(self, interface: int, received: int | None, dropped: int | None) -> None:
         """Write an interface's counters since the start, as of its latest packet; None for one that is not known."""

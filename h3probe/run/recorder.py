@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Self
 from h3probe import __version__
 from h3probe.capture.pcapng_write import PcapngWriter
 from h3probe.errors import UserError
-from h3probe.events import Frame
+from h3probe.events import Block, Frame
 from h3probe.run.growing_file import GrowingFile
 from h3probe.run.trim import Trimmer
 from h3probe.text import count
+from h3probe.wire.packet import PacketDecoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     from h3probe.events import Event, Told
@@ -98,6 +99,11 @@ class Recorder:
         return self._trimmer is None
 
     @property
+    def takes_blocks(self) -> bool:
+        """Whether what only counts may come in blocks: not where each packet is to be changed by itself."""
+        return self._trimmer is not None and self._redactor is None
+
+    @property
     def frames(self) -> int:
         """Frames written so far."""
         return self._frames
@@ -129,26 +135,49 @@ class Recorder:
         else:
             self.observed(event)
 
+    def block(self, block: Block, looked_at: Mapping[int, Frame], tracker: Tracker) -> None:
+        """Write packets that only count, as they are to be kept.
+
+        Args:
+            block: All of its frames; the tracker has taken them already.
+            looked_at: By their places in it, those that did not only count, as `kept` gave them.
+            tracker: Knows what they belong to.
+        """
+        if self.stopped or self._trimmer is None:
+            return
+        from h3probe.run.trim_block import trimmed  # noqa: PLC0415 - numpy, which a block has loaded
+
+        trimmer, decoder = self._trimmer, PacketDecoder()
+        kept = trimmed(block, lambda frame: trimmer.kept_of_counted(decoder.decode(frame), tracker), looked_at)
+        self._write(kept)
+
+    def kept(self, frame: Frame, tracker: Tracker) -> Frame:
+        """A frame of a block as it is to be kept; the tracker has just taken it."""
+        return frame if self._trimmer is None else self._trimmer.trim(frame, tracker)
+
     def frame(self, frame: Frame, tracker: Tracker) -> None:
         """Write one frame."""
         if self.stopped:
             return
-        if self._trimmer is not None:
-            frame = self._trimmer.trim(frame, tracker)
+        frame = self.kept(frame, tracker)
         if self._redactor is None:
             self._write(frame)
             return
         for ready in self._redactor.frame(frame):
             self._write(ready)
 
-    def _write(self, frame: Frame) -> None:
+    def _write(self, what: Frame | Block) -> None:
         if self.stopped:
             return
         try:
             if self._rotation is not None and self._stream.size >= self._rotation.size:
                 self._rotate(self._rotation)
-            self._writer.packet(frame)
-            self._frames += 1
+            if isinstance(what, Frame):
+                self._writer.packet(what)
+                self._frames += 1
+            else:
+                self._writer.packets(what)
+                self._frames += len(what)
         except OSError as error:
             self._fail(error)
         except UserError as error:  # the next file is there already

@@ -63,7 +63,7 @@ class Session:
             engine.tells_opened = True
 
     def events(self, events: Iterable[Event | Block]) -> None:
-        """Take events, in order; blocks where nothing is recorded."""
+        """Take events, in order."""
         self._begin()
         step = self.clock.look()
         events = [self.translate(self.clock.corrected(event)) for event in events]
@@ -88,16 +88,24 @@ class Session:
             from h3probe.track.thinning import Thinning  # noqa: PLC0415 - numpy, which is loaded where there are blocks
 
             self._thinning = Thinning(self.engine.tracker)
+        looked_at: dict[int, Frame] = {}
         for event in self._thinning.events(block):
-            self._take(event)
+            self._feed(event)
+            if self._recorder is not None and isinstance(event, Frame):
+                looked_at[event.number - block.first] = self._recorder.kept(event, self.engine.tracker)
+        if self._recorder is not None:
+            self._recorder.block(block, looked_at, self.engine.tracker)
 
     def _take(self, event: Event) -> None:
+        self._feed(event)
+        if self._recorder is not None:
+            self._recorder.take(event, self.engine.tracker)
+
+    def _feed(self, event: Event) -> None:
         records = self.engine.feed(event)
         if self._attribution is not None:
             for connection in self.engine.take_opened():
                 self._attribution.opened(connection)
-        if self._recorder is not None:
-            self._recorder.take(event, self.engine.tracker)
         if records:
             self._tell(records)
 

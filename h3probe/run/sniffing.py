@@ -128,7 +128,7 @@ def record(
         whole = whole or recorder.keeps_payload
     if sniffer is not None and whole:
         sniffer.keep_everything()
-    elif sniffer is not None and recorder is not None:
+    elif sniffer is not None and recorder is not None and not recorder.takes_blocks:
         sniffer.keep_frames()
     return recorder
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from h3probe.events import Endpoint, Frame
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tracker import Tracker
+    from h3probe.wire.packet import Fact
 
 # A short-header packet's connection ID and what is around it; and a TLS record's head with its first bytes.
 KEPT_OF_PROTECTED = 32
@@ -59,11 +60,19 @@ class Trimmer:
         kept = self._datagram(fact) if isinstance(fact, UdpDatagram) else self._segment(fact, tracker)
         return frame if kept is fact.payload else replace(frame, data=frame.data[:at] + kept)
 
+    def kept_of_counted(self, fact: Fact | None, tracker: Tracker) -> int:
+        """How many bytes of payload are kept of packets that only count, of this one's flow."""
+        if isinstance(fact, UdpDatagram):
+            return KEPT_OF_PROTECTED if _flow(fact) in self._quic else 0
+        connection = tracker.tcp.find(fact.source, fact.destination) if isinstance(fact, TcpSegment) else None
+        over = connection is not None and connection.tls is not None and connection.tls.is_over()
+        return KEPT_OF_PROTECTED if over else 0
+
     def _datagram(self, datagram: UdpDatagram) -> bytes:
         payload = datagram.payload
         if datagram.source.port in DNS_PORTS or datagram.destination.port in DNS_PORTS:
             return payload
-        flow = min(datagram.source, datagram.destination), max(datagram.source, datagram.destination)
+        flow = _flow(datagram)
         if _is_long(payload):
             self._quic.put(flow, value=True)
             return payload
@@ -94,6 +103,10 @@ class Trimmer:
         if connection.tls is not None and connection.tls.is_over():
             self._over.put(connection.id, value=True)
         return _without_credentials(payload)
+
+
+def _flow(datagram: UdpDatagram) -> tuple[Endpoint, Endpoint]:
+    return min(datagram.source, datagram.destination), max(datagram.source, datagram.destination)
 
 
 def _is_long(payload: bytes) -> bool:

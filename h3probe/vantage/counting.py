@@ -139,8 +139,7 @@ class _Packets(NamedTuple):
 
         Copies on other interfaces are as many, or fewer.
         """
-        names = _ports(self.data, self.network) | _hosts(self.data, self.network) << 32
-        flows, number = np.unique(names, return_inverse=True)
+        flows, number = np.unique(flow_names(self.data, self.network), return_inverse=True)
         table = np.zeros((len(flows), len(places)), np.int64)
         column = np.searchsorted(np.array(places), self.place)
         np.add.at(table, (number, column), 1)
@@ -152,17 +151,37 @@ def flows_in(blocks: Collection[Block], wanted: Collection[Ports]) -> dict[Ports
     """How many packets of these flows there are, and how many bytes were on the wire."""
     found = dict.fromkeys(wanted, (0, 0))
     for block in blocks:
-        network = block.starts + (0 if block.link_type == _RAW else 14)
-        ports = _ports(block.data, network)
+        ports = _ports(block.data, network_of(block))
         for (low, high), (packets, size) in found.items():
             mine = ports == (low << 16 | high)
             found[low, high] = packets + int(mine.sum()), size + int(block.lengths[mine].sum())
     return found
 
 
+def network_of(block: Block) -> Numbers:
+    """Where in a block of this module each packet's network header begins."""
+    return block.starts + (0 if block.link_type == _RAW else 14)
+
+
+def flow_names(data: bytearray, network: Numbers) -> Numbers:
+    """A number for each packet's flow, the same in both directions; hardly ever the same for two flows.
+
+    Args:
+        data: Holds packets of UDP and TCP without options.
+        network: Where their network headers begin.
+    """
+    return _ports(data, network) | _hosts(data, network) << 32
+
+
+def is_ipv6(data: bytearray, network: Numbers) -> NDArray[np.bool_]:
+    """Whether each packet is one of IPv6."""
+    found: NDArray[np.bool_] = np.frombuffer(data, np.uint8)[network] >> 4 == 6
+    return found
+
+
 def _ports(data: bytearray, network: Numbers) -> Numbers:
     """Both ports of packets without options, the lower one first."""
-    words = _words(data, network + np.where(_is_ipv6(data, network), 40, 20))
+    words = _words(data, network + np.where(is_ipv6(data, network), 40, 20))
     source, destination = words >> 16, words & 0xFFFF
     found: Numbers = np.minimum(source, destination) << 16 | np.maximum(source, destination)
     return found
@@ -172,12 +191,7 @@ def _hosts(data: bytearray, network: Numbers) -> Numbers:
     """A number below 2^31 for both addresses, the same in both directions."""
     ipv4 = _words(data, network + 12) + _words(data, network + 16)
     ipv6 = sum((_words(data, network + at) for at in range(8, 40, 4)), np.zeros(len(network), np.int64))
-    found: Numbers = np.where(_is_ipv6(data, network), ipv6, ipv4) & 0x7FFFFFFF
-    return found
-
-
-def _is_ipv6(data: bytearray, network: Numbers) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = np.frombuffer(data, np.uint8)[network] >> 4 == 6
+    found: Numbers = np.where(is_ipv6(data, network), ipv6, ipv4) & 0x7FFFFFFF
     return found
 
 

@@ -1,23 +1,24 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from h3probe.engine import Engine
 from h3probe.events import Block, Endpoint, Frame, Process
-from h3probe.events.block import PADDING
 from h3probe.records import QuicRecord, SummaryRecord, TcpRecord
 from h3probe.run.attribution import Attribution
+from h3probe.run.recorder import Recorder
 from h3probe.run.session import Session
 from h3probe.vantage.owners import Owner
 from h3probe.vantage.synthesis import ACK, FIN
+from tests.blocks import in_a_block
 from tests.run.test_attribution import Told
-from tests.run.traffic import CLIENT, Traffic
+from tests.run.traffic import CLIENT, ELSEWHERE, Traffic
 from tests.track import builders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from h3probe.records import AnyRecord, Moment
 
@@ -128,21 +129,6 @@ def test_the_end_tells_everything() -> None:
     assert run.shown.closed
 
 
-def in_a_block(frames: list[Frame]) -> Block:
-    """The frames as the wide socket's reader gives them."""
-    captured = np.array([len(frame.data) for frame in frames], np.int64)
-    return Block(
-        frames[0].number,
-        frames[0].link_type,
-        bytearray(b"".join(frame.data for frame in frames) + bytes(PADDING)),
-        np.cumsum(captured) - captured,
-        captured,
-        np.array([frame.length for frame in frames], np.int64),
-        np.array([frame.time_ns for frame in frames], np.int64),
-        frames[0].interface,
-    )
-
-
 def test_blocks_tell_the_same() -> None:
     """A transfer that comes in blocks is told as one that comes packet by packet, whatever comes in between."""
     watch = builders.QuicWatch()
@@ -162,3 +148,34 @@ def test_blocks_tell_the_same() -> None:
     assert said[0] == said[1]
     assert "packets=305" in said[0][-1]
     assert "outcome='established'" in said[0][0]
+
+
+def test_blocks_are_recorded_as_frames_are(tmp_path: Path) -> None:
+    """The file is the same to the byte, numbers included, whether a transfer comes in blocks or packet by packet."""
+    quic, tcp = builders.QuicWatch(), builders.TcpWatch()
+    quic.handshake()
+    tcp.connect()
+    tcp.client(builders.handshake(builders.client_hello()))
+    tcp.server(builders.handshake(builders.server_hello()) + builders.protected(900))
+    tcp.client(builders.protected(53))
+    for number in range(200):
+        quic.server(builders.short(builders.CLIENT_ID, 500 + number % 7), at=40 + number)
+        tcp.server(bytes([number]) * 300, at=40 + number)
+    opening = [builders.to_frame(fact) for fact in (*quic.facts[:5], *tcp.facts[:6])]
+    inside: list[Frame] = []
+    for datagram, segment in zip(quic.facts[5:], tcp.facts[6:], strict=True):
+        inside += [builders.to_frame(datagram), builders.to_frame(segment)]
+    stranger = [builders.to_frame(replace(fact, source=ELSEWHERE)) for fact in quic.facts[5:9]]
+    frames = [replace(each, number=number) for number, each in enumerate([*opening, *inside, *stranger], 1)]
+    written = []
+    mixed: list[Frame | Block] = [*frames[:20], in_a_block(frames[20:])]
+    for name, events in (("one", list[Frame | Block](frames)), ("all", mixed)):
+        recorder = Recorder(tmp_path / name, Shown(), full=False, force=False)
+        assert recorder.takes_blocks
+        session = Session(Engine("lo", "live"), Shown(), None, recorder)
+        session.events(events)
+        assert recorder.last_number == len(frames)
+        session.finish(dropped=0)
+        written.append((tmp_path / name).read_bytes())
+    assert written[0] == written[1]
+    assert b"\xcc" * 33 not in written[0]

@@ -11,7 +11,8 @@ from h3probe.events import Block, Dropped, Frame
 from h3probe.records import QuicRecord, SummaryRecord
 from h3probe.run.session import Session
 from h3probe.run.steady import SteadyClock
-from tests.run.test_session import Shown, in_a_block
+from tests.blocks import in_a_block
+from tests.run.test_session import Shown
 from tests.track import builders
 
 SECOND = 1_000_000_000

@@ -12,7 +12,7 @@ from h3probe.vantage import synthesis
 from h3probe.vantage.isolate.addresses import PASTA
 from h3probe.vantage.isolate.loopback import LOOPBACK4, LOOPBACK6, Loopback
 from h3probe.wire.packet import PacketDecoder, UdpDatagram
-from tests.run.test_session import in_a_block
+from tests.blocks import in_a_block
 
 CLIENT4, HOST4 = Endpoint(bytes([198, 18, 0, 2]), 40000), Endpoint(bytes([198, 18, 0, 9]), 4433)
 CLIENT6 = Endpoint(bytes.fromhex("20010db8683300000000000000000002"), 40000)
