@@ -144,6 +144,12 @@ class Ring:
         _, _, status, count, first, length = _BLOCK.unpack_from(self._view, start)
         return (start + first, start + length, count) if status & _BLOCK_IS_OURS else None
 
+    @property
+    def is_filling(self) -> bool:
+        """Whether a quarter of it waits."""
+        start = (self._block + self._blocks // 4) % self._blocks * BLOCK_BYTES
+        return bool(_BLOCK.unpack_from(self._view, start)[2] & _BLOCK_IS_OURS)
+
     def _give_back(self) -> None:
         status_at = self._block * BLOCK_BYTES + _BLOCK_STATUS_AT
         self._view[status_at : status_at + 4] = bytes(4)

@@ -111,14 +111,15 @@ class Sniffer:
         """Packets left out so far because they were seen on another interface already."""
         return self._table.count + self._wide.copies
 
-    def read(self, limit: int = BATCH) -> list[Sniffed]:
+    def read(self, limit: int = BATCH, *, last: bool = False) -> list[Sniffed]:
         """What waits, without blocking; an empty list when nothing does.
 
-        First what may decide something, at most `limit` packets of it; then of what only counts as much as takes a
-        few milliseconds. A `Dropped` stands behind the frames that were read before the loss was noticed.
+        First what may decide something, at most `limit` packets of it; then, now and then, of what only counts as much
+        as takes some milliseconds. A `Dropped` stands behind the frames that were read before the loss was noticed.
 
         Args:
             limit: Frames of what may decide something.
+            last: Whether what only counts is not to wait for better times.
         """
         self._look_for_interfaces()
         events: list[Sniffed] = []
@@ -142,9 +143,7 @@ class Sniffer:
         if self._bulk is not None and self._more_waits:
             self._bulk.waiting(self._source.unread(), time.time_ns())
         self._tell_filters()
-        events += self._wide.read(late, self._bulk)
-        if self._bulk is not None:
-            self._bulk.calm_down(time.time_ns())
+        events += self._wide.read(late, self._bulk, at_once=last)
         _, dropped = self._source.statistics()
         if dropped > self._reported:
             events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))
@@ -178,7 +177,7 @@ class Sniffer:
         deadline = time.monotonic() + REST_S
         while max(left, uncounted) > 0 and time.monotonic() < deadline:
             before = self._read, self._wide.given
-            rest += self.read()
+            rest += self.read(last=True)
             left -= self._read - before[0]
             uncounted -= self._wide.given - before[1]
             if before == (self._read, self._wide.given):

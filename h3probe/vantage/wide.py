@@ -1,7 +1,12 @@
-"""Reads what only counts: after everything else, so much at a time, and in blocks once there is much of it."""
+"""Reads what only counts: after everything else, now and then, and in blocks once there is much of it.
+
+Nobody waits for it. So it stays in its ring for a second, or until that fills, which is long enough for most transfers
+to be over: what reading takes is not taken from them.
+"""
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -14,10 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from h3probe.events import Block, Frame
-    from h3probe.vantage.bulk import Bulk
+    from h3probe.vantage.bulk import Bulk, Ports
     from h3probe.vantage.packets import Packet, Source
     from h3probe.vantage.ring import Ring
 
+LOOK_S: Final = 1.0
+"""How long it may wait; less than a connection is kept for late packets (`h3probe.track.quic.LINGER_NS`)."""
 AT_ONCE: Final = 32_768
 """Packets read at once in blocks, and by and large: some milliseconds."""
 FRAMES_AT_ONCE: Final = 512
@@ -44,31 +51,46 @@ class Wide:
         self._source = source
         self._numbers = numbers
         self._frame = frame
+        self._late: list[Packet] = []
+        self._looked = time.monotonic()
+        self._more = False
         self._seen = self._reported = 0
         self.one_by_one = False
         self.copies = self.unread = 0
 
-    def read(self, late: list[Packet], bulk: Bulk | None) -> list[Frame | Block]:
-        """What waits, in part.
+    def read(self, late: list[Packet], bulk: Bulk | None, *, at_once: bool = False) -> list[Frame | Block]:
+        """What waits, in part; nothing before it is time to look.
 
         Args:
             late: Packets that only count, and came to the narrow socket before it was told.
             bulk: Told of what is read.
+            at_once: Whether it is time.
         """
+        self._late += late
         ring = self._source.wide
-        if ring is None and not late:
+        if ring is None and not self._late:
+            self._looked = time.monotonic()
             return []
-        in_blocks = self._seen >= LARGE and not self.one_by_one
+        if not (at_once or self._more or self._is_time(ring)):
+            return []
+        self._looked = time.monotonic()
+        late, self._late = self._late, []
+        waiting = len(late) + (0 if ring is None else ring.unread())
+        in_blocks = self._seen + waiting >= LARGE and not self.one_by_one
         most = AT_ONCE if in_blocks else FRAMES_AT_ONCE
         taken, total = self._take(ring, most)
-        self._seen += total + len(late)
-        behind = total >= most or self.lost > self._reported
-        if in_blocks:
-            return self._blocks(ring, taken, late, bulk, behind=behind)
-        packets = [each for piece in taken if ring is not None for each in ring.packets(*piece)]
+        self._more = total >= most
+        self._seen += len(late) + total
+        found, flows = self._blocks(ring, taken, late, bulk) if in_blocks else self._frames(ring, taken, late)
         if bulk is not None:
-            bulk.counted(flows_of(packets), total, behind=behind)
-        return [frame for packet in (*late, *packets) if (frame := self._frame(packet)) is not None]
+            bulk.counted(flows, total, behind=self._more or self.lost > self._reported)
+            bulk.calm_down(time.time_ns())
+        return found
+
+    def _is_time(self, ring: Ring | None) -> bool:
+        if len(self._late) >= LARGE or time.monotonic() - self._looked >= LOOK_S:
+            return True
+        return ring is not None and ring.is_filling
 
     def _take(self, ring: Ring | None, most: int) -> tuple[list[tuple[bytes, int]], int]:
         taken: list[tuple[bytes, int]] = []
@@ -78,24 +100,26 @@ class Wide:
             total += piece[1]
         return taken, total
 
+    def _frames(
+        self, ring: Ring | None, taken: list[tuple[bytes, int]], late: list[Packet]
+    ) -> tuple[list[Frame | Block], dict[Ports, tuple[int, int]]]:
+        packets = [each for piece in taken if ring is not None for each in ring.packets(*piece)]
+        frames = [frame for packet in (*late, *packets) if (frame := self._frame(packet)) is not None]
+        return [*frames], flows_of(packets)
+
     def _blocks(
-        self, ring: Ring | None, taken: list[tuple[bytes, int]], late: list[Packet], bulk: Bulk | None, *, behind: bool
-    ) -> list[Frame | Block]:
+        self, ring: Ring | None, taken: list[tuple[bytes, int]], late: list[Packet], bulk: Bulk | None
+    ) -> tuple[list[Frame | Block], dict[Ports, tuple[int, int]]]:
         from h3probe.vantage import counting  # noqa: PLC0415 - it needs numpy, which takes its time to load
 
-        blocks: list[Block] = []
-        if late:
-            found = counting.gather(late, SEGMENT)
-            blocks += found.blocks
-            self.copies += found.copies
+        found = [counting.gather(late, SEGMENT)] if late else []
+        flows: dict[Ports, tuple[int, int]] = {}
         if taken and ring is not None:
-            found = counting.read_taken(taken, ring.name)
-            if bulk is not None:
-                flows = counting.flows_in(found.blocks, bulk.apart.flows)
-                bulk.counted(flows, sum(map(len, found.blocks)), behind=behind)
-            blocks += found.blocks
-            self.copies += found.copies
-        return list(counting.numbered(blocks, self._numbered))
+            found.append(counting.read_taken(taken, ring.name))
+            flows = counting.flows_in(found[-1].blocks, bulk.apart.flows if bulk is not None else ())
+        self.copies += sum(each.copies for each in found)
+        blocks = [block for each in found for block in each.blocks]
+        return [*counting.numbered(blocks, self._numbered)], flows
 
     def _numbered(self, count: int) -> int:
         first = next(self._numbers)

@@ -161,7 +161,7 @@ def test_blocks_are_recorded_as_frames_are(tmp_path: Path) -> None:
     for number in range(200):
         quic.server(builders.short(builders.CLIENT_ID, 500 + number % 7), at=40 + number)
         tcp.server(bytes([number]) * 300, at=40 + number)
-    opening = [builders.to_frame(fact) for fact in (*quic.facts[:5], *tcp.facts[:6])]
+    opening = [builders.to_frame(fact) for fact in quic.facts[:5]] + [builders.to_frame(fact) for fact in tcp.facts[:6]]
     inside: list[Frame] = []
     for datagram, segment in zip(quic.facts[5:], tcp.facts[6:], strict=True):
         inside += [builders.to_frame(datagram), builders.to_frame(segment)]
