@@ -146,8 +146,8 @@ class Ring:
 
     @property
     def is_filling(self) -> bool:
-        """Whether a quarter of it waits."""
-        start = (self._block + self._blocks // 4) % self._blocks * BLOCK_BYTES
+        """Whether half of it waits."""
+        start = (self._block + self._blocks // 2) % self._blocks * BLOCK_BYTES
         return bool(_BLOCK.unpack_from(self._view, start)[2] & _BLOCK_IS_OURS)
 
     def _give_back(self) -> None:

@@ -1,7 +1,7 @@
 """Reads what only counts: after everything else, now and then, and in blocks once there is much of it.
 
-Nobody waits for it. So it stays in its ring for a second, or until that fills, which is long enough for most transfers
-to be over: what reading takes is not taken from them.
+Nobody waits for it. So it stays in its ring for two seconds, or until that is half full, which is long enough for most
+transfers to be over: what reading takes is not taken from them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from h3probe.vantage.packets import Packet, Source
     from h3probe.vantage.ring import Ring
 
-LOOK_S: Final = 1.0
+LOOK_S: Final = 2.0
 """How long it may wait; less than a connection is kept for late packets (`h3probe.track.quic.LINGER_NS`)."""
 AT_ONCE: Final = 32_768
 """Packets read at once in blocks, and by and large: some milliseconds."""
