@@ -14,19 +14,23 @@ DNS, fragments that carry no ports, and anything wrapped in something else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from h3probe.vantage.assembler import (
+    ADD,
+    AND,
     DIRECTION,
     HARDWARE_TYPE,
     INTERFACE,
     JUMP,
     JUMP_EQUAL,
+    JUMP_GREATER,
     JUMP_SET,
     LOAD_BYTE,
+    LOAD_BYTE_AT_X,
     LOAD_HALF,
     LOAD_HALF_AT_X,
+    LOAD_LENGTH,
     LOAD_STORED,
     LOAD_WORD,
     LOAD_X_HEADER_LENGTH,
@@ -34,6 +38,8 @@ from h3probe.vantage.assembler import (
     PROTOCOL,
     RETURN,
     RETURN_A,
+    SHIFT_RIGHT,
+    TO_X,
     Assembler,
 )
 from h3probe.vantage.ordinary import KEEP, NOTHING, REJECT, Apart, emit_split
@@ -45,6 +51,9 @@ type Part = Literal["narrow", "wide"]
 
 SNAPLEN = 262144
 """Bytes kept of a packet: more than any interface carries, the 64 KiB aggregates of offloading included."""
+
+LARGE_SEGMENT = 16384
+"""Bytes kept of an aggregate of TCP that does not begin with a handshake; a server's first flight has fewer."""
 
 _MAX_CHOICES = 24
 """The most ports, and the most hosts, that a program narrows to: jumps must stay short. With more it keeps all."""
@@ -61,30 +70,19 @@ _ICMP = 1
 _ICMPV6 = 58
 _TRANSPORTS = (6, 17)
 _DNS_PORT = 53
+_ACCEPT = "accept"
+_TCP = 6
+_HANDSHAKE = 22  # RFC 8446, 5.1
 
 
-@dataclass(slots=True)
-class _Filter(Assembler):
-    """One of the two programs."""
-
-    part: Part = "narrow"
-
-    def accept(self) -> None:
-        """Keep the packet: whole, or as much as was found to be enough."""
-        if self.part == "narrow":
-            self.emit(RETURN, SNAPLEN)
-        else:
-            self.emit(LOAD_STORED, KEEP)
-            self.emit(RETURN_A)
-
-
-def program(
+def program(  # noqa: PLR0913 - by keyword, one for each thing that is asked for
     *,
     interfaces: Collection[int] = (),
     ports: Collection[int] = (),
     hosts: Collection[bytes] = (),
     apart: Apart = NOTHING,
     part: Part = "narrow",
+    whole: bool = False,
 ) -> bytes:
     """A filter for what h3probe can read, as `SO_ATTACH_FILTER` takes it.
 
@@ -97,10 +95,11 @@ def program(
         hosts: Packed addresses, of either side; none means all.
         apart: The flows whose packets only count.
         part: The narrow socket's program keeps what may decide something, the wide one's what only counts.
+        whole: Whether the narrow socket's packets are to be whole, whatever they are.
     """
     ports = ports if len(ports) <= _MAX_CHOICES else ()
     hosts = hosts if len(hosts) <= _MAX_CHOICES else ()
-    code = _Filter(part=part)
+    code = Assembler()
     if part == "wide" and not apart:
         return reject_everything()
     if apart:
@@ -118,14 +117,48 @@ def program(
     _accept_if_equal(code, _WRAPPING_ETHERTYPES, to="wrapped")
     code.emit(RETURN, 0)
     code.label("wrapped")
-    code.accept()
+    code.emit(JUMP, true=_ACCEPT)
     code.label("ipv6-far")
     code.emit(JUMP, true="ipv6")
     _ipv4(code, ports, [host for host in hosts if len(host) == 4], narrow=bool(hosts))
     _ipv6(code, ports, [host for host in hosts if len(host) == 16], narrow=bool(hosts))
+    code.label(_ACCEPT)
+    if part == "wide":
+        code.emit(LOAD_STORED, KEEP)
+        code.emit(RETURN_A)
+    else:
+        if not whole:
+            _cut_segments(code)
+        code.emit(RETURN, SNAPLEN)
     code.label(REJECT)
     code.emit(RETURN, 0)
     return code.assemble()
+
+
+def _cut_segments(code: Assembler) -> None:
+    """Keep so much of a large segment that does not begin with a handshake: it is hardly anything but a transfer.
+
+    Until that is known it would fill the ring, and nothing behind it would find room.
+    """
+    code.emit(LOAD_LENGTH)
+    code.emit(JUMP_GREATER, LARGE_SEGMENT, false="whole")
+    code.emit(LOAD_BYTE, NETWORK)
+    code.emit(JUMP_EQUAL, 0x45, true="cut-ipv4")
+    code.emit(AND, 0xF0)
+    code.emit(JUMP_EQUAL, 0x60, false="whole")
+    for name, protocol, header in (("ipv6", 6, 40), ("ipv4", 9, 20)):
+        code.label(f"cut-{name}")
+        code.emit(LOAD_BYTE, NETWORK + protocol)
+        code.emit(JUMP_EQUAL, _TCP, false="whole")
+        code.emit(LOAD_BYTE, NETWORK + header + 12)
+        code.emit(AND, 0xF0)
+        code.emit(SHIFT_RIGHT, 2)
+        code.emit(ADD, header)
+        code.emit(TO_X)
+        code.emit(LOAD_BYTE_AT_X, NETWORK)
+        code.emit(JUMP_EQUAL, _HANDSHAKE, true="whole")
+        code.emit(RETURN, LARGE_SEGMENT)
+    code.label("whole")
 
 
 def reject_everything() -> bytes:
@@ -149,7 +182,7 @@ def _accept_if_equal(code: Assembler, values: Collection[int], *, to: str) -> No
         code.emit(JUMP_EQUAL, value, true=to)
 
 
-def _ipv4(code: _Filter, ports: Collection[int], hosts: Collection[bytes], *, narrow: bool) -> None:
+def _ipv4(code: Assembler, ports: Collection[int], hosts: Collection[bytes], *, narrow: bool) -> None:
     """RFC 791: the protocol at 9, fragments at 6, addresses at 12 and 16; ports behind a header of variable length."""
     code.label("ipv4")
     code.emit(LOAD_BYTE, NETWORK + 9)
@@ -169,10 +202,10 @@ def _ipv4(code: _Filter, ports: Collection[int], hosts: Collection[bytes], *, na
                 code.emit(JUMP_EQUAL, int.from_bytes(host), true="ipv4-accept")
         code.emit(RETURN, 0)
     code.label("ipv4-accept")
-    code.accept()
+    code.emit(JUMP, true=_ACCEPT)
 
 
-def _ipv6(code: _Filter, ports: Collection[int], hosts: Collection[bytes], *, narrow: bool) -> None:
+def _ipv6(code: Assembler, ports: Collection[int], hosts: Collection[bytes], *, narrow: bool) -> None:
     """RFC 8200: the next header at 6, addresses at 8 and 24; what has extension headers is kept, unread."""
     code.label("ipv6")
     code.emit(LOAD_BYTE, NETWORK + 6)
@@ -180,7 +213,7 @@ def _ipv6(code: _Filter, ports: Collection[int], hosts: Collection[bytes], *, na
     _accept_if_equal(code, _TRANSPORTS, to="ipv6-transport")
     code.emit(RETURN, 0)
     code.label("ipv6-accept-near")
-    code.accept()
+    code.emit(JUMP, true=_ACCEPT)
     code.label("ipv6-transport")
     if ports or narrow:
         _narrow_ports(code, LOAD_HALF, NETWORK + 40, ports, family="ipv6")
@@ -191,13 +224,13 @@ def _ipv6(code: _Filter, ports: Collection[int], hosts: Collection[bytes], *, na
                 for word in range(4):
                     code.emit(LOAD_WORD, NETWORK + offset + 4 * word)
                     code.emit(JUMP_EQUAL, int.from_bytes(host[4 * word : 4 * word + 4]), false=other)
-                code.accept()
+                code.emit(JUMP, true=_ACCEPT)
                 code.label(other)
         code.emit(RETURN, 0)
-    code.accept()
+    code.emit(JUMP, true=_ACCEPT)
 
 
-def _narrow_ports(code: _Filter, load: int, place: int, ports: Collection[int], *, family: str) -> None:
+def _narrow_ports(code: Assembler, load: int, place: int, ports: Collection[int], *, family: str) -> None:
     """Keep DNS whatever the hosts are; return 0 for other ports; go on for those asked for."""
     wanted, dns = f"{family}-port", f"{family}-dns"
     for offset in (0, 2):
@@ -210,5 +243,5 @@ def _narrow_ports(code: _Filter, load: int, place: int, ports: Collection[int], 
         code.emit(RETURN, 0)
     code.emit(JUMP, true=wanted)
     code.label(dns)
-    code.accept()
+    code.emit(JUMP, true=_ACCEPT)
     code.label(wanted)

@@ -48,6 +48,9 @@ class Source(Protocol):
     def watch(self, interfaces: Collection[int]) -> None:
         """Watch the interfaces with these indexes."""
 
+    def keep_whole(self) -> None:
+        """Let every packet come, and whole."""
+
     def set_apart(self, apart: Apart) -> bool:
         """Let what only counts of these flows come apart from all the rest; whether the system can do that."""
 

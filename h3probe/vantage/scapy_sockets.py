@@ -75,6 +75,9 @@ class ScapySource:
     def wide(self) -> None:
         """Nothing comes apart from the rest."""
 
+    def keep_whole(self) -> None:
+        """They do."""
+
     def set_apart(self, apart: Apart) -> bool:  # noqa: ARG002 - as of `Source`
         """Never: a filter of ours is not known to every system."""
         return False

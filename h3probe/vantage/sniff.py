@@ -21,7 +21,6 @@ from h3probe.events import Block, Dropped, Frame, Uncounted
 from h3probe.vantage import interfaces as host_interfaces
 from h3probe.vantage.bulk import Bulk
 from h3probe.vantage.duplicates import Duplicates
-from h3probe.vantage.ordinary import NOTHING
 from h3probe.vantage.wide import Wide
 
 if TYPE_CHECKING:
@@ -114,8 +113,9 @@ class Sniffer:
     def read(self, limit: int = BATCH, *, last: bool = False) -> list[Sniffed]:
         """What waits, without blocking; an empty list when nothing does.
 
-        First what may decide something, at most `limit` packets of it; then, now and then, of what only counts as much
-        as takes some milliseconds. A `Dropped` stands behind the frames that were read before the loss was noticed.
+        First what may decide something, at most `limit` packets of it. Then, if no more of that waits, and now and
+        then, of what only counts as much as takes some milliseconds. A `Dropped` stands behind the frames that were
+        read before the loss was noticed.
 
         Args:
             limit: Frames of what may decide something.
@@ -143,7 +143,10 @@ class Sniffer:
         if self._bulk is not None and self._more_waits:
             self._bulk.waiting(self._source.unread(), time.time_ns())
         self._tell_filters()
-        events += self._wide.read(late, self._bulk, at_once=last)
+        # Where all flows are left apart, what only counts is of new ones too, which should not wait.
+        at_once = last or (self._bulk is not None and self._bulk.apart.everything)
+        if last or late or not self._more_waits:
+            events += self._wide.read(late, self._bulk, at_once=at_once)
         _, dropped = self._source.statistics()
         if dropped > self._reported:
             events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))
@@ -175,7 +178,7 @@ class Sniffer:
         rest: list[Sniffed] = []
         left, uncounted = self._source.unread(), self._wide.waiting()
         deadline = time.monotonic() + REST_S
-        while max(left, uncounted) > 0 and time.monotonic() < deadline:
+        while (max(left, uncounted) > 0 or self._wide.holds_back) and time.monotonic() < deadline:
             before = self._read, self._wide.given
             rest += self.read(last=True)
             left -= self._read - before[0]
@@ -190,7 +193,7 @@ class Sniffer:
     def keep_everything(self) -> None:
         """Give every packet whole, those of long transfers too."""
         self._bulk = None
-        self._source.set_apart(NOTHING)
+        self._source.keep_whole()
 
     def keep_frames(self) -> None:
         """Give every packet as a frame, those of long transfers too."""

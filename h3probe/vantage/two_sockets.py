@@ -64,6 +64,7 @@ class PacketSource:
     ) -> None:
         self._interfaces, self._ports, self._hosts = interfaces, ports, hosts
         self._apart = NOTHING
+        self._whole = False
         self._wide_socket: socket.socket | None
         deciding, self._wide_socket = (_open(_ETH_P_ALL), _open(0)) if opened is None else opened
         self.wide: Ring | None = None
@@ -84,6 +85,11 @@ class PacketSource:
         """Watch these interfaces from now on."""
         self._interfaces = interfaces
         self._exchange(self._apart)
+
+    def keep_whole(self) -> None:
+        """Let every packet come to the narrow socket, and whole."""
+        self._whole = True
+        self.set_apart(NOTHING)
 
     def set_apart(self, apart: Apart) -> bool:
         """Leave what only counts of these flows to the wide socket; whether that is possible."""
@@ -117,7 +123,14 @@ class PacketSource:
             self.wide.keep(self._program("wide", apart))
 
     def _program(self, part: bpf.Part, apart: Apart) -> bytes:
-        return bpf.program(interfaces=self._interfaces, ports=self._ports, hosts=self._hosts, apart=apart, part=part)
+        return bpf.program(
+            interfaces=self._interfaces,
+            ports=self._ports,
+            hosts=self._hosts,
+            apart=apart,
+            part=part,
+            whole=self._whole,
+        )
 
     def read(self) -> Packet | None:
         """The next packet of the narrow socket that waits, or None."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 2.0
 """How long it may wait; less than a connection is kept for late packets (`h3probe.track.quic.LINGER_NS`)."""
-AT_ONCE: Final = 32_768
+AT_ONCE: Final = 16_384
 """Packets read at once in blocks, and by and large: some milliseconds."""
 FRAMES_AT_ONCE: Final = 512
 """Likewise one by one."""
@@ -130,6 +130,11 @@ class Wide:
     def given(self) -> int:
         """Packets of the socket that were read."""
         return 0 if self._source.wide is None else self._source.wide.given
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether there are packets of the narrow socket that it has not given."""
+        return bool(self._late)
 
     def waiting(self) -> int:
         """Packets of the socket that were not."""

@@ -5,10 +5,13 @@ import socket
 import struct
 from typing import TYPE_CHECKING
 
+import pytest
+
 from h3probe.events import Endpoint
 from h3probe.vantage import bpf, synthesis
 from h3probe.vantage.bulk import MOST
 from h3probe.vantage.ordinary import NOTHING, Apart
+from tests.vantage.bpf_machine import Seen, run
 
 if TYPE_CHECKING:
     from tests.vantage.conftest import Wire
@@ -159,3 +162,22 @@ def test_the_longest_programs(wire: Wire) -> None:
     flows = Apart(frozenset((443, 50_000 + number) for number in range(MOST)), everything=True)
     frames = {"wanted": ethernet(synthesis.udp(*IPV4, b"\xc0long header"))}
     assert passed(wire, frames, apart=flows, ports=ports, hosts=hosts) == {"wanted"}
+
+
+@pytest.mark.parametrize("ends", [IPV4, IPV6])
+def test_large_segments_are_cut_unless_they_begin_a_handshake(ends: tuple[Endpoint, Endpoint]) -> None:
+    """An aggregate that is hardly anything but a transfer does not fill the ring; one that may decide is whole."""
+    large = bpf.LARGE_SEGMENT
+    segments = {
+        payload: ethernet(synthesis.tcp(*ends, synthesis.Segment(synthesis.ACK, 1, 1, payload)))
+        for payload in (bytes(60_000), b"\x16" + bytes(60_000), bytes(large - 200))
+    }
+    datagram = ethernet(synthesis.udp(*ends, b"\xc0" + bytes(60_000)))
+    protocol = 0x86DD if ends is IPV6 else 0x0800
+
+    def kept(frame: bytes, *, whole: bool = False) -> int:
+        return run(bpf.program(whole=whole), Seen(frame, protocol=protocol))
+
+    assert [kept(frame) for frame in segments.values()] == [large, bpf.SNAPLEN, bpf.SNAPLEN]
+    assert kept(datagram) == bpf.SNAPLEN
+    assert {kept(frame, whole=True) for frame in (*segments.values(), datagram)} == {bpf.SNAPLEN}

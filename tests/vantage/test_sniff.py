@@ -379,6 +379,20 @@ def test_a_transfer_comes_apart_and_cut(transfer: Transfer, monkeypatch: pytest.
     assert sorted(numbers) == list(range(sent + 1, sent + 102))
 
 
+def test_what_came_before_the_filter_knew_is_counted(transfer: Transfer) -> None:
+    """Packets that were read as a flow became a transfer wait as well, and are given at the end."""
+    with Sniffer() as sniffer:
+        transfer.send(2 * bulk.PACKETS)
+        wait_for(sniffer, 2 * bulk.PACKETS)
+        found: list[object] = []
+        while sniffer.statistics()[0] > len(found) + bulk.PACKETS:
+            assert select.select([sniffer], [], [], 10)[0]
+            found += sniffer.read()
+            if len(found) == bulk.PACKETS:
+                break
+        assert lengths([*found, *sniffer.rest()]) == [(342, 342)] * 2 * bulk.PACKETS
+
+
 def test_a_recording_gets_frames(transfer: Transfer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where packets are recorded each is a frame, however many there are."""
     monkeypatch.setattr("h3probe.vantage.wide.LARGE", 0)
