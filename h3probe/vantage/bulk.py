@@ -35,7 +35,7 @@ _CALM_PACKETS: Final = 1_000
 _CALM_BYTES: Final = 16 << 20
 """With fewer of its packets and bytes counted in a calm window, a flow is no longer bulk."""
 _CALM_SUM: Final = 20_000
-"""With fewer packets of all flows, each can be read one by one again."""
+"""With fewer packets of all other flows, each can be read one by one again."""
 
 _KNOWN: Final = 4096
 _PORTS = struct.Struct("!HH")
@@ -59,7 +59,8 @@ class Bulk:
         self._counts: dict[Ports, list[int]] = {}  # packets and bytes in this window
         self._since_ns = 0
         self._left: dict[Ports, list[int]] = {}  # flows left apart; their packets and bytes in this calm window
-        self._sum = 0
+        self._others = self._counted_others = 0  # packets read of other flows, one by one and else
+        self._read = self._came = 0  # of those that only count
         self._behind = False
         self._calm_since_ns = 0
         self._told_ns = 0
@@ -74,7 +75,7 @@ class Bulk:
             network: Where its network header begins.
             time_ns: When it was seen.
         """
-        self._sum += 1
+        self._others += 1
         found = _transport(packet, network)
         if found is None:
             return True
@@ -101,25 +102,28 @@ class Bulk:
         self._left[ports] = [_CALM_PACKETS, 0]
         self._leave(everything=self.apart.everything)
 
-    def counted(self, flows: Mapping[Ports, tuple[int, int]], total: int, *, behind: bool) -> None:
+    def counted(self, flows: Mapping[Ports, tuple[int, int]], read: int, came: int) -> None:
         """Take note of packets that only count.
 
         Args:
-            flows: Of those that are left apart, packets and bytes.
-            total: How many there were of all flows.
-            behind: Whether more are there, or were lost: there is nothing calm about that, however few were read.
+            flows: Packets and bytes that were read, of flows that are left apart and of others perhaps.
+            read: How many were read in all.
+            came: How many came. Where that is more, a flow is not calm because little of it was read.
         """
-        self._sum += total
-        self._behind = self._behind or behind
+        self._read += read
+        self._came += came
+        self._behind = self._behind or came > read + _CALM_PACKETS
         for ports, (packets, size) in flows.items():
             if ports in self._left:
                 _add(self._left[ports], size, packets)
+                read -= packets
+        self._counted_others += read
 
     def waiting(self, packets: int, now_ns: int) -> None:
         """Take note of how many packets wait to be read one by one."""
         if packets >= BACKLOG and not self.apart.everything:
             self._begin_window(now_ns)
-            self._sum = _CALM_SUM
+            self._others = _CALM_SUM
             self._leave(everything=True)
 
     def calm_down(self, now_ns: int) -> None:
@@ -131,13 +135,14 @@ class Bulk:
             for ports, (packets, size) in self._left.items()
             if self._behind or packets >= _CALM_PACKETS or size >= _CALM_BYTES
         }
-        everything = self.apart.everything and (self._behind or self._sum >= _CALM_SUM)
+        others = self._others + self._counted_others * self._came // max(self._read, 1)
+        everything = self.apart.everything and others >= _CALM_SUM
         self._begin_window(now_ns)
         self._leave(everything=everything)
 
     def _begin_window(self, now_ns: int) -> None:
         self._calm_since_ns = now_ns
-        self._sum = 0
+        self._others = self._counted_others = self._read = self._came = 0
         self._behind = False
 
     def _leave(self, *, everything: bool) -> None:

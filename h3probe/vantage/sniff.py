@@ -99,7 +99,9 @@ class Sniffer:
     @property
     def pause_s(self) -> float:
         """How long nobody needs to read now; not at all while more waits than was read."""
-        return self.long_pause_s if not self._more_waits and self._bulk is not None and self._bulk.apart.flows else 0.0
+        if self._more_waits or self._wide.more_waits or self._bulk is None or not self._bulk.apart.flows:
+            return 0.0
+        return self.long_pause_s
 
     def fileno(self) -> int:
         """The one descriptor to wait for on Linux; elsewhere the first of `sockets`."""

@@ -43,6 +43,7 @@ class Wide:
 
     Attributes:
         one_by_one: Whether each packet is to be a frame, however many there are.
+        more_waits: Whether there was more than was read at the last look.
         copies: Packets of blocks that were left out, since they are seen on another interface as well.
         unread: Those that were left behind at the end.
     """
@@ -53,7 +54,8 @@ class Wide:
         self._frame = frame
         self._late: list[Packet] = []
         self._looked = time.monotonic()
-        self._more = False
+        self._received = 0
+        self.more_waits = False
         self._seen = self._reported = 0
         self.one_by_one = False
         self.copies = self.unread = 0
@@ -71,7 +73,7 @@ class Wide:
         if ring is None and not self._late:
             self._looked = time.monotonic()
             return []
-        if not (at_once or self._more or self._is_time(ring)):
+        if not (at_once or self.more_waits or self._is_time(ring)):
             return []
         self._looked = time.monotonic()
         late, self._late = self._late, []
@@ -79,11 +81,13 @@ class Wide:
         in_blocks = self._seen + waiting >= LARGE and not self.one_by_one
         most = AT_ONCE if in_blocks else FRAMES_AT_ONCE
         taken, total = self._take(ring, most)
-        self._more = total >= most
+        self.more_waits = total >= most
         self._seen += len(late) + total
         found, flows = self._blocks(ring, taken, late, bulk) if in_blocks else self._frames(ring, taken, late)
         if bulk is not None:
-            bulk.counted(flows, total, behind=self._more or self.lost > self._reported)
+            received = 0 if ring is None else ring.statistics()[0]
+            bulk.counted(flows, total, received - self._received)
+            self._received = received
             bulk.calm_down(time.time_ns())
         return found
 

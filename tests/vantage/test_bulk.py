@@ -89,7 +89,7 @@ def test_it_calms_down() -> None:
     bulk.told(1)
     for now_ns in (S // 2, 2 * S):
         bulk.calm_down(now_ns)
-    bulk.counted({(443, 40000): (5_000, 500_000), (1, 2): (3, 300)}, 5_006, behind=False)
+    bulk.counted({(443, 40000): (5_000, 500_000), (1, 2): (3, 300)}, 5_006, 5_006)
     bulk.calm_down(4 * S)
     assert bulk.apart.flows
     assert not bulk.changed
@@ -117,10 +117,10 @@ def test_more_than_can_be_read() -> None:
     assert len(flood(bulk, TO, TO6, LONG, count=9, at_ns=S)) == 6
     bulk.told(2 * S)
     bulk.calm_down(2 * S)
-    bulk.counted({}, 30_000, behind=False)
+    bulk.counted({}, 30_000, 30_000)
     bulk.calm_down(3 * S)
     assert bulk.apart.everything
-    bulk.counted({}, 1_000, behind=False)
+    bulk.counted({}, 1_000, 1_000)
     bulk.calm_down(4 * S)
     assert not bulk.apart
     assert bulk.changed
@@ -130,13 +130,26 @@ def test_who_is_behind_calms_down_nobody() -> None:
     """As long as more waits than is read, or some was lost, few packets that were read prove nothing."""
     bulk = Bulk()
     flood(bulk, TO, count=PACKETS)
-    bulk.waiting(BACKLOG, 0)
     for second in range(2, 9):
-        bulk.counted({(443, 40000): (1, 100)}, 1, behind=True)
+        bulk.counted({(443, 40000): (1, 100)}, 1, 5_000)
         bulk.calm_down(second * S)
-        assert bulk.apart == Apart(frozenset({(443, 40000)}), everything=True)
+        assert bulk.apart.flows
     bulk.calm_down(9 * S)
     assert not bulk.apart
+
+
+def test_all_flows_are_left_apart_as_long_as_others_are_many() -> None:
+    """How many packets come of flows that are not transfers is concluded from those that were read."""
+    bulk = Bulk()
+    flood(bulk, TO, count=PACKETS)
+    bulk.waiting(BACKLOG, 0)
+    bulk.calm_down(2 * S)
+    bulk.counted({(443, 40000): (900, 90_000)}, 1_000, 300_000)
+    bulk.calm_down(4 * S)
+    assert bulk.apart == Apart(frozenset({(443, 40000)}), everything=True)
+    bulk.counted({(443, 40000): (990, 90_000)}, 1_000, 300_000)
+    bulk.calm_down(6 * S)
+    assert bulk.apart == Apart(frozenset({(443, 40000)}))
 
 
 def test_few_packets_of_many_bytes_are_bulk() -> None:
@@ -144,7 +157,7 @@ def test_few_packets_of_many_bytes_are_bulk() -> None:
     bulk = Bulk()
     flood(bulk, TO, count=PACKETS)
     bulk.calm_down(2 * S)
-    bulk.counted({(443, 40000): (300, 300 * 64_000)}, 300, behind=False)
+    bulk.counted({(443, 40000): (300, 300 * 64_000)}, 300, 300)
     bulk.calm_down(4 * S)
     assert bulk.apart.flows
 
