@@ -38,6 +38,7 @@ AT_ONCE = 8
 FLOOD_S = 900
 IDLE_S = 20
 SETTLE_S = 2.0
+PATIENCE_S = 120
 SMALL_RECORD = 512
 COUNTER = f"""
 table inet load {{
@@ -122,7 +123,8 @@ def _round(lab: BenchLab, name: str, arguments: list[str], handshakes: int) -> R
         deciding = _deciding(lab) - before
         for flood in floods:
             stop(flood)
-        stop(watcher)
+        watcher.terminate()
+        watcher.wait(PATIENCE_S)
     seen = _seen(capture) if "FILE" in arguments else None
     capture.unlink(missing_ok=True)
     return Round(offered, answered, deciding, seen, busy)

@@ -84,7 +84,7 @@ class Loop:
 
     def _step(self, selector: selectors.BaseSelector, others: selectors.BaseSelector) -> None:
         """Wait for anything, or for anything but packets, and take it."""
-        selector.select(TICK_S)
+        selector.select(0.0 if self.sniffer is not None and self.sniffer.more_waits else TICK_S)
         pause_s = 0.0 if self.sniffer is None else self.sniffer.pause_s
         ready = {key.fileobj for key, _ in others.select(pause_s)}
         gone: list[HasFileno] = []

@@ -14,6 +14,7 @@ import fcntl
 import mmap
 import socket
 import struct
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from h3probe.errors import UserError
@@ -51,6 +52,8 @@ _ETHERNET_HARDWARE: Final = (1, 772)  # ARPHRD_ETHER, ARPHRD_LOOPBACK
 
 BLOCK_BYTES: Final = 128 * 1024
 """More than an aggregate of 64 KiB, and little enough that a block given back after a millisecond wastes not much."""
+HELD: Final = 64 << 20
+"""Bytes of packets that are taken out of a ring and not read yet, at most, and by and large."""
 RETIRE_S: Final = 0.001
 """How long a block is filled before it is shown, rounded up to the kernel's tick and up to twice that (4 to 20 ms):
 whose a packet is, is asked while its socket is open."""
@@ -77,7 +80,9 @@ class Ring:
         self._ring = mmap.mmap(self.socket.fileno(), self._blocks * BLOCK_BYTES)
         self._view = memoryview(self._ring)
         self._names: dict[int, str] = {}
-        self._block = self._at = self._left = self.given = 0
+        self._block = self.given = 0
+        self._stash: deque[tuple[bytes, int]] = deque()
+        self._piece, self._at, self._left, self._borrowed = memoryview(b""), 0, 0, False
         self.received = self.dropped = 0
         self.statistics()
         self.received = self.dropped = 0
@@ -104,32 +109,59 @@ class Ring:
     def read(self) -> Packet | None:
         """The next packet that waits, or None."""
         while not self._left:
-            found = self._ready()
-            if found is None:
+            piece = self._stash.popleft() if self._stash else self._borrow()
+            if piece is None:
                 return None
-            self._at, self._left = found[0], found[2]
-            if not self._left:  # handed over by its timer, which may come a moment after all packets were read
-                self._give_back()
-        at = self._at
-        packet = packet_at(self._view, at, self.name)
+            self._piece, self._at, self._left = memoryview(piece[0]), 0, piece[1]
+            self._given_back()  # one without packets: handed over by its timer when all of them had been read
+        packet = packet_at(self._piece, self._at, self.name)
+        self._at += _PACKET.unpack_from(self._piece, self._at)[0]
         self.given += 1
         self._left -= 1
-        if self._left:
-            self._at = at + _PACKET.unpack_from(self._view, at)[0]
-        else:
-            self._give_back()
+        self._given_back()
         return packet
 
-    def take_block(self) -> tuple[bytes, int] | None:
+    def make_room(self) -> None:
+        """Take over what waits, if that is much; `read` gives it first, and the socket does not tell of it.
+
+        Every few milliseconds the kernel begins another block, however few packets there are: a ring that has room for
+        half a second of a busy gigabit holds no more than some seconds of anything.
+        """
+        if not self.waits(8):
+            return
+        if self._borrowed:
+            self._give_back()
+        held = sum(len(data) for data, _ in self._stash)
+        while held < HELD and (piece := self.take_block(read=False)) is not None:
+            self._stash.append(piece)
+            held += len(piece[0])
+
+    def take_block(self, *, read: bool = True) -> tuple[bytes, int] | None:
         """A copy of the next block that waits, from its first packet on, and how many there are; None without one."""
-        found = self._ready()
-        if found is None:
+        piece = self._borrow()
+        if piece is not None:
+            self._give_back()
+            self.given += piece[1] if read else 0
+        return piece
+
+    def _borrow(self) -> tuple[bytes, int] | None:
+        start = self._block * BLOCK_BYTES
+        _, _, status, count, first, length = _BLOCK.unpack_from(self._view, start)
+        if not status & _BLOCK_IS_OURS:
             return None
-        first, end, count = found
-        data = bytes(self._view[first:end])
-        self._give_back()
-        self.given += count
-        return data, count
+        self._borrowed = True
+        return bytes(self._view[start + first : start + length]), count
+
+    def _given_back(self) -> None:
+        """Give a block back whose packets were all read: until then the socket is readable."""
+        if self._borrowed and not self._left:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._borrowed = False
+        status_at = self._block * BLOCK_BYTES + _BLOCK_STATUS_AT
+        self._view[status_at : status_at + 4] = bytes(4)
+        self._block = (self._block + 1) % self._blocks
 
     def packets(self, piece: bytes, count: int) -> Iterator[Packet]:
         """The packets of such a copy."""
@@ -138,22 +170,10 @@ class Ring:
             yield packet_at(view, at, self.name)
             at += _PACKET.unpack_from(view, at)[0]
 
-    def _ready(self) -> tuple[int, int, int] | None:
-        """Of the next block, if it is full or its time is over: where its packets begin and end, and their number."""
-        start = self._block * BLOCK_BYTES
-        _, _, status, count, first, length = _BLOCK.unpack_from(self._view, start)
-        return (start + first, start + length, count) if status & _BLOCK_IS_OURS else None
-
-    @property
-    def is_filling(self) -> bool:
-        """Whether half of it waits."""
-        start = (self._block + self._blocks // 2) % self._blocks * BLOCK_BYTES
+    def waits(self, part: int) -> bool:
+        """Whether a half, a third … of its blocks waits."""
+        start = (self._block + self._blocks // part) % self._blocks * BLOCK_BYTES
         return bool(_BLOCK.unpack_from(self._view, start)[2] & _BLOCK_IS_OURS)
-
-    def _give_back(self) -> None:
-        status_at = self._block * BLOCK_BYTES + _BLOCK_STATUS_AT
-        self._view[status_at : status_at + 4] = bytes(4)
-        self._block = (self._block + 1) % self._blocks
 
     def name(self, index: int) -> str:
         """The name of an interface, which it had when it was first seen."""

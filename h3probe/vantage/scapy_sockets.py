@@ -82,6 +82,9 @@ class ScapySource:
         """Never: a filter of ours is not known to every system."""
         return False
 
+    def make_room(self) -> None:
+        """Nothing: how much room there is, is the system's."""
+
     def read(self) -> Packet | None:
         """The next packet; a round over all sockets is put into the order of time."""
         if not self._waiting:

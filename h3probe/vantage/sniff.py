@@ -39,7 +39,7 @@ LONG_PAUSE_S = 0.05
 """Whose a short connection is that opens beside a long transfer, is asked at the next look."""
 
 _LOOK_AGAIN_S = 1.0
-REST_S = 5.0
+REST_S = 15.0
 """How long the end of a run may take, at most."""
 
 _LAST_BLOCK_S = 0.02
@@ -63,6 +63,7 @@ class Sniffer:
 
     Attributes:
         long_pause_s: How long a long transfer is left alone between two looks, which each take some of its time.
+        more_waits: Whether more waits than was read last, of which the socket need not tell.
 
     Raises:
         PrivilegeError: Neither root nor CAP_NET_RAW.
@@ -88,7 +89,7 @@ class Sniffer:
         self._wide = Wide(self._source, self._numbers, self._frame)
         self._reported = 0
         self._read = self._left = 0
-        self._more_waits = False
+        self.more_waits = False
         self._looked = time.monotonic()
 
     @property
@@ -99,7 +100,7 @@ class Sniffer:
     @property
     def pause_s(self) -> float:
         """How long nobody needs to read now; not at all while more waits than was read."""
-        if self._more_waits or self._wide.more_waits or self._bulk is None or not self._bulk.apart.flows:
+        if self.more_waits or self._wide.more_waits or self._bulk is None or not self._bulk.apart.flows:
             return 0.0
         return self.long_pause_s
 
@@ -124,14 +125,15 @@ class Sniffer:
             last: Whether what only counts is not to wait for better times.
         """
         self._look_for_interfaces()
+        self._source.make_room()
         events: list[Sniffed] = []
         late: list[Packet] = []
-        self._more_waits = True
+        self.more_waits = True
         for _ in range(limit):
             self._tell_filters()
             packet = self._source.read()
             if packet is None:
-                self._more_waits = False
+                self.more_waits = False
                 break
             self._read += 1
             if (
@@ -142,12 +144,12 @@ class Sniffer:
                 late.append(packet)
             elif (frame := self._frame(packet)) is not None:
                 events.append(frame)
-        if self._bulk is not None and self._more_waits:
+        if self._bulk is not None and self.more_waits:
             self._bulk.waiting(self._source.unread(), time.time_ns())
         self._tell_filters()
         # Where all flows are left apart, what only counts is of new ones too, which should not wait.
         at_once = last or (self._bulk is not None and self._bulk.apart.everything)
-        if last or late or not self._more_waits:
+        if last or late or not self.more_waits:
             events += self._wide.read(late, self._bulk, at_once=at_once)
         _, dropped = self._source.statistics()
         if dropped > self._reported:

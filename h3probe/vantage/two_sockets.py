@@ -132,6 +132,10 @@ class PacketSource:
             whole=self._whole,
         )
 
+    def make_room(self) -> None:
+        """Take over what waits at the narrow socket, so that it has room while that is read."""
+        self.narrow.make_room()
+
     def read(self) -> Packet | None:
         """The next packet of the narrow socket that waits, or None."""
         return self.narrow.read()

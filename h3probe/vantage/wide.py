@@ -83,7 +83,13 @@ class Wide:
         taken, total = self._take(ring, most)
         self.more_waits = total >= most
         self._seen += len(late) + total
-        found, flows = self._blocks(ring, taken, late, bulk) if in_blocks else self._frames(ring, taken, late)
+        if in_blocks:
+            try:
+                found, flows = self._blocks(ring, taken, late, bulk)
+            except ImportError:  # the user who called sudo may not read root's Python
+                in_blocks, self.one_by_one = False, True
+        if not in_blocks:
+            found, flows = self._frames(ring, taken, late)
         if bulk is not None:
             received = 0 if ring is None else ring.statistics()[0]
             bulk.counted(flows, total, received - self._received)
@@ -94,7 +100,7 @@ class Wide:
     def _is_time(self, ring: Ring | None) -> bool:
         if len(self._late) >= LARGE or time.monotonic() - self._looked >= LOOK_S:
             return True
-        return ring is not None and ring.is_filling
+        return ring is not None and ring.waits(2)
 
     def _take(self, ring: Ring | None, most: int) -> tuple[list[tuple[bytes, int]], int]:
         taken: list[tuple[bytes, int]] = []

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import mmap
+import select
+import socket
 import struct
 import sys
+import time
 
 import pytest
 
@@ -62,3 +65,34 @@ def test_a_kernel_with_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(two_sockets, "NARROW_BLOCKS", (1 << 24,))
     with pytest.raises(UserError, match="no memory"):
         PacketSource()
+
+
+@pytest.mark.usefixtures("own_network")
+def test_room_is_made_before_all_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits can be taken over: more comes then than the ring has room for, in order, and nothing is lost."""
+    monkeypatch.setattr(ring, "BLOCK_BYTES", 16384)
+    monkeypatch.setattr(two_sockets, "NARROW_BLOCKS", (16,))
+    source = PacketSource()
+    with socket.socket(type=socket.SOCK_DGRAM) as there, socket.socket(type=socket.SOCK_DGRAM) as here:
+        there.bind(("127.0.0.1", 0))
+        for number in range(450):
+            here.sendto(number.to_bytes(2) + bytes(998), there.getsockname())
+            if number % 150 == 1:
+                while (first := source.read()) is None:
+                    assert select.select(source.sockets, [], [], 10)[0]
+                assert first.data[42:44] == (number // 150 * 150 - number // 150 * 149).to_bytes(2)
+            if number % 150 == 149:
+                source.make_room()
+        while source.statistics()[0] < 450:
+            time.sleep(0.001)
+        found: list[int] = []
+        while len(found) < 447:
+            packet = source.read()
+            if packet is None:
+                assert select.select(source.sockets, [], [], 10)[0]
+            else:
+                found.append(int.from_bytes(packet.data[42:44]))
+    assert found == list(range(3, 450))
+    assert source.statistics() == (450, 0)
+    assert source.unread() == 0
+    source.close()
