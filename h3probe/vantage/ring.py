@@ -124,8 +124,8 @@ class Ring:
     def make_room(self) -> None:
         """Take over what waits, if that is much; `read` gives it first, and the socket does not tell of it.
 
-        Every few milliseconds the kernel begins another block, however few packets there are: a ring that has room for
-        half a second of a busy gigabit holds no more than some seconds of anything.
+        Every few milliseconds (since Linux 6.18, with a finer timer, every one or two) the kernel begins another block,
+        however few packets there are: a ring of hundreds of blocks holds no more than a second or two of anything.
         """
         if not self.waits(8):
             return

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 2.0
 """How long it may wait; less than a connection is kept for late packets (`h3probe.track.quic.LINGER_NS`)."""
-AT_ONCE: Final = 16_384
+AT_ONCE: Final = 8_192
 """Packets read at once in blocks, and by and large: some milliseconds."""
-FRAMES_AT_ONCE: Final = 512
+FRAMES_AT_ONCE: Final = 128
 """Likewise one by one."""
 LARGE: Final = 4_096
 """Packets from which on numpy is loaded for them."""
