@@ -128,8 +128,8 @@ def record(
         whole = whole or recorder.keeps_payload
     if sniffer is not None and whole:
         sniffer.keep_everything()
-    elif sniffer is not None and recorder is not None and not recorder.takes_blocks:
-        sniffer.keep_frames()
+    elif sniffer is not None and recorder is not None:
+        sniffer.keep_order(in_blocks=recorder.takes_blocks)
     return recorder
 
 

@@ -21,7 +21,7 @@ from h3probe.events import Block, Dropped, Frame, Uncounted
 from h3probe.vantage import interfaces as host_interfaces
 from h3probe.vantage.bulk import Bulk
 from h3probe.vantage.duplicates import Duplicates
-from h3probe.vantage.wide import Wide
+from h3probe.vantage.wide import RECORDED_LOOK_S, Wide
 
 if TYPE_CHECKING:
     import socket
@@ -200,9 +200,14 @@ class Sniffer:
         self._bulk = None
         self._source.keep_whole()
 
-    def keep_frames(self) -> None:
-        """Give every packet as a frame, those of long transfers too."""
-        self._wide.one_by_one = True
+    def keep_order(self, *, in_blocks: bool) -> None:
+        """Let nothing wait longer than it has to: what is given is recorded.
+
+        Args:
+            in_blocks: Whether what only counts may come in blocks; otherwise each packet is a frame.
+        """
+        self._wide.look_s = RECORDED_LOOK_S
+        self._wide.one_by_one = not in_blocks
 
     def _is_duplicate(self, packet: Packet) -> bool:
         # What goes over loopback goes over nothing else.

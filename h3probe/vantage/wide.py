@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 2.0
 """How long it may wait; less than a connection is kept for late packets (`h3probe.track.quic.LINGER_NS`)."""
+RECORDED_LOOK_S: Final = 0.1
+"""Likewise where it is recorded: in a file it stands behind what decided in the meantime."""
 AT_ONCE: Final = 8_192
 """Packets read at once in blocks, and by and large: some milliseconds."""
 FRAMES_AT_ONCE: Final = 128
@@ -42,6 +44,7 @@ class Wide:
         frame: Makes a frame of a packet; None for a copy of one.
 
     Attributes:
+        look_s: How long packets may wait.
         one_by_one: Whether each packet is to be a frame, however many there are.
         more_waits: Whether there was more than was read at the last look.
         copies: Packets of blocks that were left out, since they are seen on another interface as well.
@@ -57,6 +60,7 @@ class Wide:
         self._received = 0
         self.more_waits = False
         self._seen = self._reported = 0
+        self.look_s = LOOK_S
         self.one_by_one = False
         self.copies = self.unread = 0
 
@@ -98,7 +102,7 @@ class Wide:
         return found
 
     def _is_time(self, ring: Ring | None) -> bool:
-        if len(self._late) >= LARGE or time.monotonic() - self._looked >= LOOK_S:
+        if len(self._late) >= LARGE or time.monotonic() - self._looked >= self.look_s:
             return True
         return ring is not None and ring.waits(2)
 

@@ -88,7 +88,7 @@ class Middle:
             finally:
                 os.setns(here.fileno(), os.CLONE_NEWNET)
         with sniffer:
-            sniffer.keep_frames()
+            sniffer.keep_order(in_blocks=False)
             yield sniffer
 
     def trusted(self, proxy: Proxy, argv: Sequence[str]) -> dict[str, str]:

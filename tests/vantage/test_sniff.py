@@ -395,7 +395,7 @@ def test_a_recording_gets_frames(transfer: Transfer, monkeypatch: pytest.MonkeyP
     """Where packets are recorded each is a frame, however many there are."""
     monkeypatch.setattr("h3probe.vantage.wide.LARGE", 0)
     with Sniffer() as sniffer:
-        sniffer.keep_frames()
+        sniffer.keep_order(in_blocks=False)
         sent = set_apart(sniffer, transfer)
         transfer.send(50)
         wait_for(sniffer, sent + 50)
