@@ -405,6 +405,20 @@ def test_a_recording_gets_frames(transfer: Transfer, monkeypatch: pytest.MonkeyP
     ]
 
 
+def test_without_numpy_each_packet_is_a_frame(transfer: Transfer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where numpy cannot be loaded, as by a user who may not read root's Python, a transfer is counted all the same."""
+    monkeypatch.setattr("h3probe.vantage.wide.LARGE", 0)
+    monkeypatch.setitem(sys.modules, "h3probe.vantage.counting", None)
+    monkeypatch.delattr("h3probe.vantage.counting", raising=False)
+    with Sniffer() as sniffer:
+        sent = set_apart(sniffer, transfer)
+        transfer.send(50)
+        wait_for(sniffer, sent + 50)
+        events = sniffer.rest()
+    assert lengths(events) == [(160, 342)] * 50
+    assert not any(isinstance(event, Block) for event in events)
+
+
 def test_everything_comes_whole_where_that_is_wanted(transfer: Transfer) -> None:
     """With every packet asked for, a transfer comes whole and by the one socket."""
     with Sniffer() as sniffer:
