@@ -192,7 +192,8 @@ def _told(path: Path, handshakes: int) -> str:
     summary = records[-1]
     return (
         f"tells {ready:,} of {handshakes:,} that were tried, each with when it was ready; "
-        f"{summary['packets']:,} packets seen, {summary['dropped']:,} lost, {summary['uncounted']:,} of long transfers not counted"
+        f"{summary['packets']:,} packets seen, {summary['dropped']:,} lost, "
+        f"{summary['uncounted']:,} of long transfers not counted"
     )
 
 

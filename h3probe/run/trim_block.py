@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from h3probe.events import Block
-from h3probe.vantage.counting import flow_names, is_ipv6, network_of
+from h3probe.vantage.counting import flow_names, is_ipv6, is_tcp, network_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from h3probe.events import Frame
-
-_TCP = 6
 
 
 def trimmed(block: Block, kept_of: Callable[[Frame], int], looked_at: Mapping[int, Frame]) -> Block:
@@ -29,10 +27,8 @@ def trimmed(block: Block, kept_of: Callable[[Frame], int], looked_at: Mapping[in
     _, firsts, flow = np.unique(flow_names(block.data, network), return_index=True, return_inverse=True)
     kept = np.array([kept_of(block.frame(index)) for index in firsts.tolist()], np.int64)[flow]
     every = np.frombuffer(block.data, np.uint8)
-    ipv6 = is_ipv6(block.data, network)
-    transport = network + np.where(ipv6, 40, 20)
-    segment = every[network + np.where(ipv6, 6, 9)] == _TCP
-    header = np.where(segment, (every[transport + 12] >> 4).astype(np.int64) * 4, 8)
+    transport = network + np.where(is_ipv6(block.data, network), 40, 20)
+    header = np.where(is_tcp(block.data, network), (every[transport + 12] >> 4).astype(np.int64) * 4, 8)
     captured = np.minimum(block.captured, transport + header + kept - block.starts)
     starts, data = block.starts.copy(), block.data
     if looked_at:

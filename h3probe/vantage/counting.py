@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ETHERNET: Final = 1
 _RAW: Final = 101
+_TCP: Final = 6
 _ETHERNET_HARDWARE: Final = (1, 772)
 _NS: Final = 1_000_000_000
 # struct tpacket3_hdr and the struct sockaddr_ll behind it (linux/if_packet.h), in words of 4 and of 2 bytes.
@@ -170,12 +171,19 @@ def flow_names(data: bytearray, network: Numbers) -> Numbers:
         data: Holds packets of UDP and TCP without options.
         network: Where their network headers begin.
     """
-    return _ports(data, network) | _hosts(data, network) << 32
+    return _ports(data, network) | _hosts(data, network) << 32 | is_tcp(data, network).astype(np.int64) << 62
 
 
 def is_ipv6(data: bytearray, network: Numbers) -> NDArray[np.bool_]:
     """Whether each packet is one of IPv6."""
     found: NDArray[np.bool_] = np.frombuffer(data, np.uint8)[network] >> 4 == 6
+    return found
+
+
+def is_tcp(data: bytearray, network: Numbers) -> NDArray[np.bool_]:
+    """Whether each packet holds a segment of TCP; of UDP otherwise."""
+    at = network + np.where(is_ipv6(data, network), 6, 9)
+    found: NDArray[np.bool_] = np.frombuffer(data, np.uint8)[at] == _TCP
     return found
 
 
@@ -188,10 +196,10 @@ def _ports(data: bytearray, network: Numbers) -> Numbers:
 
 
 def _hosts(data: bytearray, network: Numbers) -> Numbers:
-    """A number below 2^31 for both addresses, the same in both directions."""
+    """A number below 2^30 for both addresses, the same in both directions."""
     ipv4 = _words(data, network + 12) + _words(data, network + 16)
     ipv6 = sum((_words(data, network + at) for at in range(8, 40, 4)), np.zeros(len(network), np.int64))
-    found: Numbers = np.where(is_ipv6(data, network), ipv6, ipv4) & 0x7FFFFFFF
+    found: Numbers = np.where(is_ipv6(data, network), ipv6, ipv4) & 0x3FFFFFFF
     return found
 
 

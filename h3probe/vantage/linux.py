@@ -1,4 +1,4 @@
-"""What only Linux has, but for the packet socket (`ring`) and splicing (`relay_splice`).
+"""What only Linux has, but for the packet sockets (`two_sockets`, `ring`) and splicing (`relay_splice`).
 
 Its reasons: asking the kernel for one socket takes microseconds, where reading its whole table, as portable code must,
 takes milliseconds, in which a short-lived client is gone; capabilities and `no_new_privs` are what giving up root means

@@ -149,7 +149,7 @@ class Sniffer:
             self._bulk.waiting(self._source.unread(), time.time_ns())
         self._tell_filters()
         # Where all flows are left apart, what only counts is of new ones too, which should not wait.
-        at_once = last or (self._bulk is not None and self._bulk.apart.everything)
+        at_once = last or self._bulk is None or self._bulk.apart.everything
         if last or late or not self.more_waits:
             events += self._wide.read(late, self._bulk, at_once=at_once)
         _, dropped = self._source.statistics()

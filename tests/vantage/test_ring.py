@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import mmap
 import select
 import socket
 import struct
@@ -12,7 +11,6 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("what only Linux has", allow_module_level=True)
 
-from h3probe.errors import UserError
 from h3probe.vantage import ring, two_sockets
 from h3probe.vantage.ring import packet_at
 from h3probe.vantage.two_sockets import PacketSource
@@ -53,18 +51,6 @@ def test_a_tag_that_the_kernel_took_out() -> None:
     packet = packet_at(slot(status=TAGGED, tag=5, kind=4), 9, str)
     assert packet.data == DATA[:12] + b"\x88\xa8\x00\x05" + DATA[12:]
     assert (packet.network, packet.length, packet.outgoing) == (18, 103, True)
-
-
-@pytest.mark.usefixtures("own_network")
-def test_a_kernel_with_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A ring is as long as the kernel has memory for, and where it has none that is said in one line."""
-    # So many blocks that the kernel refuses their list already.
-    monkeypatch.setattr(ring, "BLOCK_BYTES", mmap.PAGESIZE)
-    monkeypatch.setattr(two_sockets, "NARROW_BLOCKS", (1 << 24, 8))
-    PacketSource().close()
-    monkeypatch.setattr(two_sockets, "NARROW_BLOCKS", (1 << 24,))
-    with pytest.raises(UserError, match="no memory"):
-        PacketSource()
 
 
 @pytest.mark.usefixtures("own_network")
