@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from h3probe.engine import Engine
-from h3probe.events import Dropped, Endpoint, Event, Frame, Process, SocketOwner, Unreadable
+from h3probe.events import Dropped, Endpoint, Event, Frame, Process, SocketOwner, Uncounted, Unreadable
 from h3probe.filters import Filters
 from h3probe.records import AnyRecord, FindingRecord, SummaryRecord
 from h3probe.show.ndjson import to_json
@@ -100,6 +100,18 @@ def test_losses_without_a_packet_are_told(event: Event, words: str) -> None:
     explained = explain([event], truncated=True)
     validate(explained.records)
     assert words in explained.the("incomplete-capture").summary
+
+
+def test_what_was_not_counted_weakens_nothing() -> None:
+    """Packets of transfers that were not counted are in the summary, and are neither lost nor a finding."""
+    network = Network()
+    network.quic()
+    explained = explain([*network.events(), Uncounted(30, "more came"), Uncounted(4, "more came")])
+    validate(explained.records)
+    assert (explained.summary.uncounted, explained.summary.dropped) == (34, None)
+    assert "incomplete-capture" not in {
+        record.rule for record in explained.records if isinstance(record, FindingRecord)
+    }
 
 
 def test_the_exit_status_follows_the_problems() -> None:

@@ -149,6 +149,10 @@ def test_the_summary_names_what_was_lost() -> None:
     output = " ".join(draw([samples.summary()], moments=False).split())
     assert "17 lost before h3probe saw them; 2 not decodable; the source ends in the middle of a packet" in output
     assert "forgotten" not in output
+    assert "not counted" not in output
+    busy = dataclasses.replace(samples.summary(), uncounted=1234)
+    output = " ".join(draw([busy], moments=False).split())
+    assert "1,234 of long transfers not counted (sums of bytes are at least so much)" in output
 
 
 def test_columns_widen_and_stay() -> None:
