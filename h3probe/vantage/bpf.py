@@ -102,10 +102,10 @@ def program(  # noqa: PLR0913 - by keyword, one for each thing that is asked for
     code = Assembler()
     if part == "wide" and not apart:
         return reject_everything()
-    if apart:
-        # Before everything else, since nearly all packets of a busy moment end here.
-        emit_split(code, apart, decides=part == "narrow")
     _drop_outgoing_loopback(code)
+    if apart:
+        # Before everything else that looks into the packet, since nearly all packets of a busy moment end here.
+        emit_split(code, apart, decides=part == "narrow")
     if interfaces:
         code.emit(LOAD_WORD, INTERFACE)
         _accept_if_equal(code, interfaces, to="interface")
