@@ -98,8 +98,6 @@ def run_isolated(
         engine.tracker.hosts.local = own
         owners = DirectOwners(kernel=SocketOwners(isolation.diagnostic_socket()))
         recorder = record(stack, make_recorder, user, sniffer, whole=plan.keylog is not None)
-        if recorder is not None:
-            sniffer.keep_order(in_blocks=False)  # each packet is to be as the command sent it, to the checksum
         session = Session(engine, output, Attribution(owners, own), recorder)
         session.translate = Loopback(addresses)
         command: Running | None = None

@@ -54,9 +54,6 @@ BLOCK_BYTES: Final = 128 * 1024
 """More than an aggregate of 64 KiB, and little enough that a block given back after a millisecond wastes not much."""
 HELD: Final = 64 << 20
 """Bytes of packets that are taken out of a ring and not read yet, at most, and by and large."""
-RETIRE_S: Final = 0.001
-"""How long a block is filled before it is shown, rounded up to the kernel's tick and up to twice that (4 to 20 ms):
-whose a packet is, is asked while its socket is open."""
 
 
 class Ring:
@@ -65,13 +62,15 @@ class Ring:
     Args:
         opened: The socket.
         sizes: How many blocks, as many of the first number as there is memory for.
+        retire_s: How long a block is filled before it is shown, at most, and up to twice that.
 
     Raises:
         UserError: The kernel has no memory for a ring.
     """
 
-    def __init__(self, opened: socket.socket, sizes: Collection[int]) -> None:
+    def __init__(self, opened: socket.socket, sizes: Collection[int], retire_s: float) -> None:
         self.socket = opened
+        self._retire_ms = round(retire_s * 1000)
         self.socket.setblocking(False)
         # The socket may receive from the moment it exists. What came before the filter must not be taken for filtered.
         self.keep(bpf.reject_everything())
@@ -90,7 +89,7 @@ class Ring:
     def _make(self, sizes: Collection[int]) -> int:
         for blocks in sizes:
             frames = blocks * BLOCK_BYTES // mmap.PAGESIZE
-            request = _REQUEST.pack(BLOCK_BYTES, blocks, mmap.PAGESIZE, frames, round(RETIRE_S * 1000), 0, 0)
+            request = _REQUEST.pack(BLOCK_BYTES, blocks, mmap.PAGESIZE, frames, self._retire_ms, 0, 0)
             try:
                 self.socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
             except OSError as error:

@@ -28,8 +28,12 @@ _ADDRESS = struct.Struct("=HHiHBB8x")  # linux/if_packet.h, sockaddr_ll
 
 NARROW_BLOCKS: Final = (512, 128, 32)
 """64 MiB if the kernel has them: half a second of a busy gigabit. Otherwise less."""
+NARROW_RETIRE_S: Final = 0.001
+"""Whose a packet is, is asked while its socket is open. Up to Linux 6.17 this is 4 to 20 ms, by the kernel's tick."""
 WIDE_BLOCKS: Final = (256, 64, 16)
 """32 MiB: some 100,000 packets that are cut to their headers, a quarter of a second or more."""
+WIDE_RETIRE_S: Final = 0.02
+"""Nobody waits for them but the end of a run, and a block that is shown early is hardly filled."""
 
 
 class PacketSource:
@@ -69,7 +73,7 @@ class PacketSource:
         deciding, self._wide_socket = (_open(_ETH_P_ALL), _open(0)) if opened is None else opened
         self.wide: Ring | None = None
         try:
-            self.narrow = Ring(deciding, NARROW_BLOCKS)
+            self.narrow = Ring(deciding, NARROW_BLOCKS, NARROW_RETIRE_S)
             self.narrow.keep(self._program("narrow", NOTHING))
         except BaseException:
             deciding.close()
@@ -103,7 +107,7 @@ class PacketSource:
             return False
         opened, self._wide_socket = self._wide_socket, None
         try:
-            self.wide = Ring(opened, WIDE_BLOCKS)
+            self.wide = Ring(opened, WIDE_BLOCKS, WIDE_RETIRE_S)
             _receive(opened)
         except (UserError, OSError):  # what only counts goes on coming to the narrow one
             if self.wide is not None:

@@ -63,20 +63,12 @@ class Loopback:
         return replace(frame, data=bytes(data))
 
     def _block(self, block: Block) -> Block:
-        """Translate the addresses of packets without options, in place; nobody looks at their checksums."""
-        if not any(host in block.data for host in self._hosts):
-            return block
-        import numpy as np  # noqa: PLC0415 - whoever has a block has loaded it
+        """Translate packets without options, in place."""
+        if any(host in block.data for host in self._hosts):
+            # It needs numpy, which whoever has a block has loaded.
+            from h3probe.vantage.isolate.loopback_block import translate  # noqa: PLC0415
 
-        every = np.frombuffer(block.data, np.uint8)
-        network = block.starts + (_ETHERNET_HEADER if block.link_type == _ETHERNET else 0)
-        version = every[network] >> 4
-        for number, at, loopback in ((4, 12, LOOPBACK4), (6, 8, LOOPBACK6)):
-            size = len(loopback)
-            places = (network[version == number] + at)[:, None] + np.arange(2 * size)
-            for host in (host for host in self._hosts if len(host) == size):
-                found = (every[places].reshape(-1, 2, size) == np.frombuffer(host, np.uint8)).all(2).any(1)
-                every[places[found]] = np.frombuffer(2 * loopback, np.uint8)
+            translate(block, self._hosts)
         return block
 
     def _packet(self, data: bytearray, at: int) -> None:
