@@ -101,9 +101,7 @@ class Sniffer:
     @property
     def pause_s(self) -> float:
         """How long nobody needs to read now; not at all while more waits than was read."""
-        if self.more_waits or self._wide.more_waits or self._bulk is None or not self._bulk.apart.flows:
-            return 0.0
-        return self.long_pause_s
+        return self.long_pause_s if not self.more_waits and self._bulk is not None and self._bulk.apart.flows else 0.0
 
     def fileno(self) -> int:
         """The one descriptor to wait for on Linux; elsewhere the first of `sockets`."""
@@ -152,6 +150,7 @@ class Sniffer:
         at_once = last or self._bulk is None or self._bulk.apart.everything
         if last or late or not self.more_waits:
             events += self._wide.read(late, self._bulk, at_once=at_once)
+        self.more_waits = self.more_waits or self._wide.more_waits
         _, dropped = self._source.statistics()
         if dropped > self._reported:
             events.append(Dropped(dropped - self._reported, "the kernel's receive buffer was full"))
