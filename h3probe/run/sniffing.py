@@ -75,6 +75,7 @@ def sniff(
         if proxy is not None and proxy.spec.transparent:
             session.on_moments = Races(proxy, engine)
         if sniffer is not None:
+            sniffer.begin()
             output.note(_announcement(plan))
         # Whatever may go wrong before the command starts has gone wrong by now, and whatever takes time has taken it.
         began_ns = 0

@@ -54,6 +54,9 @@ class Source(Protocol):
     def set_apart(self, apart: Apart) -> bool:
         """Let what only counts of these flows come apart from all the rest; whether the system can do that."""
 
+    def clear(self) -> None:
+        """Leave out what waits, and count from here."""
+
     def make_room(self) -> None:
         """Let there be room for packets while those that wait are read."""
 

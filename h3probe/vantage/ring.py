@@ -135,6 +135,18 @@ class Ring:
             self._stash.append(piece)
             held += len(piece[0])
 
+    def clear(self) -> None:
+        """Leave out what waits, and count from here."""
+        self.given += self._left + sum(count for _, count in self._stash)
+        self._stash.clear()
+        self._left = 0
+        self._given_back()
+        for _ in range(self._blocks):  # and no more, however much comes
+            if self.take_block() is None:
+                break
+        # What is left is in the block that the kernel fills.
+        self.received, self.dropped, self.given = self.unread(), 0, 0
+
     def take_block(self, *, read: bool = True) -> tuple[bytes, int] | None:
         """A copy of the next block that waits, from its first packet on, and how many there are; None without one."""
         piece = self._borrow()

@@ -82,6 +82,9 @@ class ScapySource:
         """Never: a filter of ours is not known to every system."""
         return False
 
+    def clear(self) -> None:
+        """Nothing: no losses are known that would be a reason."""
+
     def make_room(self) -> None:
         """Nothing: how much room there is, is the system's."""
 

@@ -112,6 +112,12 @@ class Sniffer:
         """Packets left out so far because they were seen on another interface already."""
         return self._table.count + self._wide.copies
 
+    def begin(self) -> None:
+        """Let the watching begin here, if packets were lost already: nobody was told until now that it goes on."""
+        if self._source.statistics()[1]:
+            self._source.clear()
+            self._read = self._reported = 0
+
     def read(self, limit: int = BATCH, *, last: bool = False) -> list[Sniffed]:
         """What waits, without blocking; an empty list when nothing does.
 

@@ -140,6 +140,10 @@ class PacketSource:
         """Take over what waits at the narrow socket, so that it has room while that is read."""
         self.narrow.make_room()
 
+    def clear(self) -> None:
+        """Leave out what waits at the narrow socket, and count from here."""
+        self.narrow.clear()
+
     def read(self) -> Packet | None:
         """The next packet of the narrow socket that waits, or None."""
         return self.narrow.read()

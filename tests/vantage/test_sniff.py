@@ -204,6 +204,27 @@ def test_losses_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("own_network")
+@pytest.mark.parametrize(("before", "lost"), [(100, True), (5, False)])
+def test_losses_before_the_beginning_are_none(monkeypatch: pytest.MonkeyPatch, before: int, lost: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """What is lost before anybody is told of the watching is left out with all before it; otherwise nothing is."""
+    monkeypatch.setattr("h3probe.vantage.two_sockets.NARROW_BLOCKS", (4,))
+    monkeypatch.setattr("h3probe.vantage.ring.BLOCK_BYTES", 16384)
+    with Sniffer() as sniffer:
+        for _ in range(before):
+            send_datagram(b"x" * 1000)
+        wait_for(sniffer, before)
+        assert bool(sniffer.statistics()[1]) == lost
+        sniffer.begin()
+        for _ in range(5):
+            send_datagram(b"y" * 1000)
+        frames = [event for event in sniffer.rest() if isinstance(event, Frame)]
+        assert [frame.data[42] for frame in frames[-5:]] == list(b"yyyyy")
+        assert len(frames) == sniffer.statistics()[0]
+        assert sniffer.statistics()[1] == 0
+        assert lost or len(frames) == 10
+
+
+@pytest.mark.usefixtures("own_network")
 def test_batch_and_shared_numbers() -> None:
     """A read gives no more than it was asked for, and numbers come from where it was told."""
     numbers = itertools.count(7)
