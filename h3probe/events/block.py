@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from h3probe.events.wire import Frame
+from h3probe.facts import fact
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +56,7 @@ class Block:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class SideCount:
     """Packets that one side of a flow sent.
 
@@ -90,7 +91,7 @@ class Answer(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class FlowCount:
     """Packets of a connection of which single ones tell nothing more.
 
@@ -118,7 +119,7 @@ class FlowCount:
         return max((side.last, side.last_ns) for side in (self.client, self.server) if side is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Counted:
     """Frames that were counted and not looked at one by one.
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from h3probe.facts import fact
+
 
 @lru_cache(maxsize=8192)
 def _spelling(host: bytes) -> str:
@@ -39,7 +41,7 @@ class Endpoint(NamedTuple):
         return ipaddress.ip_address(self.host).is_loopback
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Frame:
     """One link-layer frame, as a sniffer or a capture file gives it.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
+from h3probe.facts import fact
 from h3probe.wire.ja4 import ja4
 from h3probe.wire.quic import protection
 from h3probe.wire.quic.frames import Ack, ConnectionClose, Crypto, parse_frames
@@ -22,7 +22,7 @@ SERVER_HELLO = 2
 PACKET_NUMBERS_LIMIT = 512
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class InitialRead:
     """What one Initial brought.
 

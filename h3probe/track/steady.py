@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from h3probe.facts import fact
 from h3probe.track.quic_routing import flow_key
 from h3probe.wire.columns import QUIC_SHORT, TCP_DATA, TCP_EMPTY, UDP_OTHER
 from h3probe.wire.packet import TcpSegment, UdpDatagram
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from h3probe.track.tracker import Connection, Tracker
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Steady:
     """A flow of which some kinds of packets change nothing but sums.
 

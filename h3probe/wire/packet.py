@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from h3probe.errors import DecodeError
 from h3probe.events import Endpoint, Frame
+from h3probe.facts import fact
 from h3probe.wire import ip, tunnels
 from h3probe.wire.fragments import FragmentTable
 from h3probe.wire.icmp import Kind, parse_error
@@ -28,7 +29,7 @@ _GRE: Final = 47
 _IP_IN_IP: Final = {4: 4, 41: 6}
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class UdpDatagram:
     """A UDP datagram.
 
@@ -51,7 +52,7 @@ class UdpDatagram:
     station: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class TcpSegment:
     """A TCP segment.
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
+from h3probe.facts import fact
 from h3probe.wire import tls_names
 from h3probe.wire.buffer import Reader
 from h3probe.wire.tls_names import alert_name
@@ -43,7 +44,7 @@ HELLO_RETRY_REQUEST = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167ab
 LARGEST_RECORD = 16384 + 2048
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Record:
     """One TLS record.
 
@@ -77,7 +78,7 @@ class Alert:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ClientHello:
     """What a client offers (RFC 8446, 4.1.2). Lists are in the order sent, GREASE included.
 
@@ -124,7 +125,7 @@ class ClientHello:
         return replace(self, extensions=())
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ServerHello:
     """What a server chose (RFC 8446, 4.1.3; RFC 5246, 7.4.1.3).
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from h3probe.errors import DecodeError
+from h3probe.facts import fact
 from h3probe.wire.buffer import Reader
 
 _PADDING = re.compile(rb"\x00+")
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Padding:
     """A run of PADDING frames (19.1).
 
@@ -22,12 +22,12 @@ class Padding:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Ping:
     """PING (19.2)."""
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Ack:
     """ACK, with or without ECN counts (19.3).
 
@@ -42,7 +42,7 @@ class Ack:
     ranges: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Crypto:
     """CRYPTO: a piece of the handshake (19.6).
 
@@ -55,7 +55,7 @@ class Crypto:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ConnectionClose:
     """CONNECTION_CLOSE (19.19).
 
@@ -72,7 +72,7 @@ class ConnectionClose:
     application: bool
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Other:
     """A frame that is not allowed in these packets; what follows it is not read.
 

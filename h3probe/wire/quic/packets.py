@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from h3probe.errors import DecodeError, TruncatedError
+from h3probe.facts import fact
 from h3probe.wire.buffer import Reader
 from h3probe.wire.quic.versions import NEGOTIATION, Kind, is_gquic, is_reserved, known, version_name
 
@@ -22,7 +22,7 @@ _Q049 = 0x51303439
 _GQUIC_VERSION = re.compile(rb"[QT]0\d\d")
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class LongPacket:
     """A packet with a long header (RFC 9000, 17.2).
 
@@ -51,7 +51,7 @@ class LongPacket:
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ShortPacket:
     """A 1-RTT packet (RFC 9000, 17.3): it takes the rest of its datagram.
 

@@ -8,10 +8,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES, ChaCha20
+from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from h3probe.errors import DecryptError
+from h3probe.facts import fact
 from h3probe.wire.cipher_suites import AES_128_GCM, Suite, expand_label
 from h3probe.wire.quic.versions import known
 
@@ -24,9 +27,10 @@ if TYPE_CHECKING:
 _TAG = 16
 _SAMPLE = 16
 _LARGEST_NUMBER = (1 << 62) - 1
+_SINGLE_BLOCKS = ECB()  # noqa: S305 - what RFC 9001, 5.4.3 prescribes for the mask
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PacketKeys:
     """The keys of one direction (RFC 9001, 5.1).
 
@@ -46,8 +50,8 @@ class PacketKeys:
 
     def __post_init__(self) -> None:
         # Set up once: either costs more than the packet it then protects.
-        object.__setattr__(self, "_aead", self.suite.aead(self.key))
-        object.__setattr__(self, "_header", _header_mask(self.suite, self.hp))
+        self._aead = self.suite.aead(self.key)
+        self._header = _header_mask(self.suite, self.hp)
 
     def mask(self, sample: bytes) -> bytes:
         """The header's mask from 16 sampled bytes; its first 5 bytes are used (RFC 9001, 5.4.3 and 5.4.4)."""
@@ -104,7 +108,7 @@ class InitialKeys:
         return self._server
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Opened:
     """A packet without its protection.
 
@@ -185,7 +189,7 @@ def open_initial(dcid: bytes, packet: LongPacket, largest: int = -1, *, from_cli
     return open_packet(keys.client if from_client else keys.server, packet, largest)
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Unmasked:
     """A packet's header without its protection.
 
@@ -284,11 +288,10 @@ def _keys(secret: bytes, side: bytes, prefix: bytes) -> PacketKeys:
 def _header_mask(suite: Suite, key: bytes) -> Callable[[bytes], bytes]:
     """What makes a mask of a sample."""
     if suite.cipher == "aes-gcm":
-        # ECB of single blocks is what RFC 9001, 5.4.3 prescribes for the mask.
-        return Cipher(algorithms.AES(key), modes.ECB()).encryptor().update  # noqa: S305
+        return Cipher(AES(key), _SINGLE_BLOCKS).encryptor().update
 
     def mask(sample: bytes) -> bytes:
         # RFC 9001, 5.4.4: the sample is the block's counter and nonce, in the layout that the library takes.
-        return Cipher(algorithms.ChaCha20(key, sample), mode=None).encryptor().update(bytes(5))
+        return Cipher(ChaCha20(key, sample), mode=None).encryptor().update(bytes(5))
 
     return mask
