@@ -44,6 +44,7 @@ from h3probe.track.mark import Mark
 from h3probe.track.told import ToldFacts
 from h3probe.track.tracker import Tracker
 from h3probe.wire.link import link_type_name
+from h3probe.wire.packet import TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
     from h3probe.track.told import ToldSighting
     from h3probe.track.tracker import Connection, IcmpSighting, Progress
+    from h3probe.wire.packet import Transported
 
 Output = AnyRecord | object
 SETTLED_AT_ONCE = 1_000
@@ -144,12 +146,14 @@ class Engine:
         """Whether no expectation has come to nothing, as far as is settled."""
         return all(expectation.met for expectation in self.expectations)
 
-    def feed(self, event: Event) -> list[AnyRecord]:  # noqa: C901 - a case for each event
-        """Take one event; return the records that are settled by it."""
+    def feed(self, event: Event | Transported) -> list[AnyRecord]:  # noqa: C901 - a case for each event
+        """Take one event, or what a frame was decoded to; return the records that are settled by it."""
         match event:
+            case UdpDatagram() | TcpSegment():
+                self._first = self._first or Mark(event.frame, event.time_ns)
+                self.tracker.follow(event)
             case Frame():
-                if self._first is None:
-                    self._first = Mark(event.number, event.time_ns)
+                self._first = self._first or Mark(event.number, event.time_ns)
                 self.tracker.feed(event)
             case Counted():
                 self.tracker.count(event)

@@ -19,6 +19,7 @@ from h3probe.run.thinned import thinned
 from h3probe.vantage.clientlog.file import ClientLogFile
 from h3probe.vantage.files import STDIN, merge, open_source, read_key_log
 from h3probe.vantage.remote import shown
+from h3probe.wire.packet import TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from h3probe.track.tracker import Tracker
     from h3probe.vantage.files import ProxyEvents
     from h3probe.vantage.recorded import Recorded
+    from h3probe.wire.packet import Transported
 
 # Moments are handed on in handfuls.
 HANDFUL = 256
@@ -187,17 +189,18 @@ def explain(asked: Asked, output: Output, tap: Tap | None = None) -> Engine:
         if tap is not None:
             engine.on_decrypted = tap.decrypted
             asked = replace(asked, one_by_one=True)
-        handfuls = 0
+        handful_ends = HANDFUL
         for event in _events(asked, readers, engine):
-            if isinstance(event, Frame) and (event.number - 1) // HANDFUL > handfuls:
-                handfuls = (event.number - 1) // HANDFUL
+            number = _frame_number(event)
+            if number > handful_ends:
+                handful_ends = ((number - 1) // HANDFUL + 1) * HANDFUL
                 output.moments(engine.take_moments())
             records = replay.feed(event)
-            if tap is not None:
+            if tap is not None and not isinstance(event, TcpSegment | UdpDatagram):  # it has each frame as it is
                 tap.take(event, engine.tracker)
             if records:
                 output.records(records)
-            if live or not isinstance(event, Frame | Counted):
+            if live or not (number or isinstance(event, Counted)):
                 output.moments(engine.take_moments())
         output.moments(engine.take_moments())
         dropped = [reader.dropped for reader in readers if reader.dropped is not None]
@@ -207,6 +210,13 @@ def explain(asked: Asked, output: Output, tap: Tap | None = None) -> Engine:
         output.records(engine.finish(truncated=truncated, dropped=sum(dropped) if dropped else None))
         output.close()
     return engine
+
+
+def _frame_number(event: Event | Transported) -> int:
+    """The number of the frame that an event is, or was decoded from; 0 for any other event."""
+    if isinstance(event, TcpSegment | UdpDatagram):
+        return event.frame
+    return event.number if isinstance(event, Frame) else 0
 
 
 @contextmanager
@@ -220,7 +230,9 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-def _events(asked: Asked, readers: list[CaptureReader | ProxyEvents | Recorded], engine: Engine) -> Iterator[Event]:
+def _events(
+    asked: Asked, readers: list[CaptureReader | ProxyEvents | Recorded], engine: Engine
+) -> Iterator[Event | Transported]:
     """Everything there is to feed: of a large capture that is read alone, the packets that matter and counts."""
     reader = readers[0]
     if asked.one_by_one or len(readers) > 1 or asked.client_logs or not isinstance(reader, CaptureReader):

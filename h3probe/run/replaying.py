@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from h3probe.records import AnyRecord
     from h3probe.run.attribution import Attribution
     from h3probe.track.tracker import Connection
+    from h3probe.wire.packet import Transported
 
 KEPT = 50_000
 PATIENCE_NS = round(PATIENCE_S * NS)
@@ -58,7 +59,7 @@ class Replay:
         self._connections: BoundedTable[tuple[int, Endpoint, int], Connection] = BoundedTable(KEPT)
         self._owners: BoundedTable[str, ConnectionOwner] = BoundedTable(KEPT)
 
-    def feed(self, event: Event) -> list[AnyRecord]:
+    def feed(self, event: Event | Transported) -> list[AnyRecord]:
         """Take an event, and return the records that are settled by it."""
         match event:
             case RunBegan():

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from h3probe.capture import CaptureReader
     from h3probe.events import Event
     from h3probe.track.tracker import Tracker
+    from h3probe.wire.packet import Transported
 
 LARGE = 2 * 1024 * 1024
 """Bytes from which on loading numpy is worth its while."""
 
 
-def thinned(reader: CaptureReader, tracker: Tracker) -> Iterator[Event]:
+def thinned(reader: CaptureReader, tracker: Tracker) -> Iterator[Event | Transported]:
     """What there is to feed to the engine; each event has to be fed before the next one is asked for.
 
     Args:

@@ -20,6 +20,7 @@ from h3probe.track.quic import HISTORY_LIMIT
 from h3probe.track.steady import Steady, steady
 from h3probe.track.tcp import SMALLEST_RESPONSE
 from h3probe.wire.columns import flow_name, read_columns
+from h3probe.wire.ordinary import OrdinaryFrames
 from h3probe.wire.packet import TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 
     from h3probe.events import Block, Frame
     from h3probe.track.tracker import Connection, Tracker
+    from h3probe.wire.packet import Transported
 
     type Flags = NDArray[np.bool_]
     type Numbers = NDArray[np.int64]
     type Key = tuple[int, ...]
+    type Matter = Frame | Transported | Counted
 
 FLOWS_LIMIT = 65_536
 """Flows that are remembered to have no connection."""
@@ -77,11 +80,12 @@ class Thinning:
         tracker.quic.flows.on_leave = lambda flow: self._catch_up(flow.connections)
         tracker.tcp.table.on_leave = lambda connection: self._catch_up([connection])
 
-    def events(self, block: Block) -> Iterator[Frame | Counted]:
+    def events(self, block: Block) -> Iterator[Matter]:
         """The frames that matter, each after the counts of those before it that have to do with it."""
         if block.link_type != self._link_type:
             # The tracker takes note of link types frame by frame.
             self._link_type = block.link_type
+            self.tracker.decoder.link_types.add(block.link_type)
             for flow in list(self._flows.values()):
                 self.remove(flow)
         if len(self._flows) - len(self._by_connection) > FLOWS_LIMIT:
@@ -146,6 +150,7 @@ class _Pass:
         self.tracker = thinning.tracker
         self.block = block
         self.columns = columns = read_columns(block, DNS_PORTS)
+        self.ordinary = OrdinaryFrames(block, columns)
         clock, times = self.tracker.clock, block.times_ns
         began = int(times[0]) if clock.start_ns is None else clock.now_ns
         # The capture's time after each frame.
@@ -177,14 +182,14 @@ class _Pass:
         self.pending = self.skipped.copy()
         self.waiting = bool(self.skipped.any())
 
-    def events(self) -> Iterator[Frame | Counted]:
+    def events(self) -> Iterator[Matter]:
         """What `Thinning.events` gives."""
         at, count = 0, len(self.block)
         while at < count:
             at = yield from self._from(at, count)
         yield from self._flush(count)
 
-    def _from(self, at: int, count: int) -> Generator[Frame | Counted, None, int]:
+    def _from(self, at: int, count: int) -> Generator[Matter, None, int]:
         """Go on up to the end, or to where more frames matter than was thought; return where that is."""
         for index in [*(np.flatnonzero(~self.skipped[at:]) + at).tolist(), count]:
             while self.sweep_at < index:
@@ -196,7 +201,7 @@ class _Pass:
                 return index + 1
         return count
 
-    def _feed(self, index: int) -> Generator[Frame | Counted, None, bool]:
+    def _feed(self, index: int) -> Generator[Matter, None, bool]:
         """Hand on one frame; return whether frames after it matter that were thought not to."""
         group, sweeps = self.groups[index], index == self.sweep_at
         if self.waiting:
@@ -207,7 +212,8 @@ class _Pass:
                 yield from self._flush(index, group)
             self.pending[index] = False
         self.at = index
-        yield self.block.frame(index)
+        fact = self.ordinary.fact(index, group) if group >= 0 else None
+        yield self.block.frame(index) if fact is None else fact
         if sweeps:
             self.sweep_at = self._next_sweep(index + 1)
         again = False

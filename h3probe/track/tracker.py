@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from h3probe.track.decrypted import Decrypter
     from h3probe.track.names import DnsSighting
     from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
+    from h3probe.wire.packet import Fact, Transported
 
 Connection = QuicConnection | TcpConnection
 
@@ -98,7 +99,7 @@ class Tracker:
         self.packets = 0
         self._receivers: set[bytes] = set()
         self._transports: set[str] = set()
-        self.fact: UdpDatagram | TcpSegment | IcmpError | None = None
+        self.fact: Fact | None = None
         self.watched: set[str] = set()
         self.unwatched: list[str] = []
         self._progress = Progress()
@@ -130,21 +131,28 @@ class Tracker:
 
     def feed(self, frame: Frame) -> None:
         """Take one frame."""
+        self._take(frame.time_ns, self.decoder.decode(frame))
+
+    def follow(self, fact: Transported) -> None:
+        """Take one frame that is decoded already."""
+        self._take(fact.time_ns, fact)
+
+    def _take(self, time_ns: int, fact: Fact | None) -> None:
         self.packets += 1
-        self.clock.see(frame.time_ns)
-        self.fact = fact = self.decoder.decode(frame)
-        if isinstance(fact, UdpDatagram):
-            self._transports.add("udp")
-            self._heard(fact.destination.host)
-            self.hosts.see(fact.station, fact.source.host)
-            self._udp(fact)
-        elif isinstance(fact, TcpSegment):
+        self.clock.see(time_ns)
+        self.fact = fact
+        if isinstance(fact, TcpSegment):
             self._transports.add("tcp")
             self._heard(fact.destination.host)
             self.hosts.see(fact.station, fact.source.host)
             self.tcp.feed(fact)
             if self.decrypter is not None:
                 self._decrypt(self.decrypter, fact)
+        elif isinstance(fact, UdpDatagram):
+            self._transports.add("udp")
+            self._heard(fact.destination.host)
+            self.hosts.see(fact.station, fact.source.host)
+            self._udp(fact)
         elif isinstance(fact, IcmpError):
             self._heard(fact.recipient)
             self._icmp(fact)

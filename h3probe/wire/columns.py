@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from h3probe.events import Endpoint
 from h3probe.wire.ip import INITIAL_HOP_LIMITS, TCP, UDP
 from h3probe.wire.link import network_layer
 from h3probe.wire.packet import TcpSegment, UdpDatagram
@@ -81,6 +82,7 @@ class Columns:
         group: Which flow it belongs to, counted from 0 in this block; -1 where the frame is not ordinary.
         alone: Whether it is not ordinary and has nothing to do with any flow that is (ARP, ICMP, DNS).
         upward: Which of the flow's two directions it goes.
+        transport: Where in the frame UDP's or TCP's header begins.
         size: UDP's or TCP's payload on the wire, bytes.
         seq: TCP's sequence number.
         station: A number for the link-layer source address that it comes straight from; 0 without one.
@@ -93,6 +95,7 @@ class Columns:
     group: Numbers
     alone: Flags
     upward: Flags
+    transport: Numbers
     size: Numbers
     seq: Numbers
     station: Words
@@ -121,6 +124,22 @@ def flow_name(fact: TcpSegment | UdpDatagram) -> tuple[int, ...]:
     return (*halves[0], *halves[1][:2], halves[1][2] | protocol)
 
 
+def flow_ends(key: tuple[int, ...]) -> tuple[Endpoint, Endpoint, int]:
+    """The two ends of a flow that is named so, the lower one first, and its protocol: the reverse of `flow_name`."""
+    if len(key) == 2:
+        low, high = key[0], key[1] & (1 << 56) - 1
+        ends = [Endpoint((end >> 16).to_bytes(4), end & 0xFFFF) for end in (low, high)]
+    else:
+        halves = (key[:3], (key[3], key[4], key[5] & 0xFFFF))
+        ends = [Endpoint((upper << 64 | lower).to_bytes(16), port) for upper, lower, port in halves]
+    return ends[0], ends[1], key[-1] >> 56
+
+
+def station_address(station: int) -> bytes | None:
+    """The link-layer address that a number in `Columns.station`, not 0, stands for; None where it tells none."""
+    return (station & (1 << 48) - 1).to_bytes(6) if station & int(_STATION) else None
+
+
 class _Reading:
     """The arrays while they are filled."""
 
@@ -136,6 +155,7 @@ class _Reading:
         self.group = np.full(count, -1, np.int64)
         self.alone = np.zeros(count, np.bool_)
         self.upward = np.zeros(count, np.bool_)
+        self.transport = np.zeros(count, np.int64)
         self.size = np.zeros(count, np.int64)
         self.seq = np.zeros(count, np.int64)
         self.station = np.zeros(count, np.uint64)
@@ -153,7 +173,7 @@ class _Reading:
                 (self._v4 if number == 4 else self._v6)(chosen, network[chosen])
         order = np.concatenate(self.orders) if self.orders else np.zeros(0, np.int64)
         return Columns(
-            self.kind, self.group, self.alone, self.upward, self.size, self.seq, self.station,
+            self.kind, self.group, self.alone, self.upward, self.transport, self.size, self.seq, self.station,
             order, [*self.starts, len(order)], self.keys,
         )  # fmt: skip
 
@@ -258,6 +278,7 @@ class _Reading:
         self, chosen: Numbers, start: Numbers, heads: NDArray[np.void], length: Numbers, plain: Flags
     ) -> None:
         """Fill in what UDP's and TCP's headers say; `group` becomes 0 where a frame is ordinary."""
+        self.transport[chosen] = start
         captured = self.block.captured[chosen] - start
         ports = heads["ports"].astype(np.int64)
         source, destination = ports >> 16, ports & 0xFFFF

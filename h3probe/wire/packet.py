@@ -119,7 +119,8 @@ class IcmpError:
     station: bytes | None = None
 
 
-Fact = UdpDatagram | TcpSegment | IcmpError
+Transported = UdpDatagram | TcpSegment
+Fact = Transported | IcmpError
 
 
 class _Context(NamedTuple):

@@ -32,9 +32,12 @@ def run(data: bytes) -> tuple[Tracker, int, int]:
             if isinstance(event, Counted):
                 counted += event.frames
                 tracker.count(event)
-            elif isinstance(event, Frame):
-                fed += 1
+                continue
+            fed += 1
+            if isinstance(event, Frame):
                 tracker.feed(event)
+            else:
+                tracker.follow(event)
     return tracker, fed, counted
 
 
