@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from h3probe.capture import blocks
 from h3probe.run import thinned
 from h3probe.run.explaining import Asked, explained
-from h3probe.track import quic_tracker, tcp_tracker, thinning
+from h3probe.track import quic_tracker, tcp_tracker, thinning_pass
 from h3probe.track.table import RecencyTable
 from tests.run.mixes import FOLDER, mixes, pcap, pcapng
 
@@ -38,9 +38,9 @@ def _in_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     size, table, fewest = request.param
     monkeypatch.setattr(quic_tracker, "RecencyTable", table)
     monkeypatch.setattr(tcp_tracker, "RecencyTable", table)
-    monkeypatch.setattr(thinning, "_WORTH", 1)
-    monkeypatch.setattr(thinning, "_WORTH_EARLIER", 1)
-    monkeypatch.setattr(thinning, "_FEW", 3)
+    monkeypatch.setattr(thinning_pass, "_WORTH", 1)
+    monkeypatch.setattr(thinning_pass, "_WORTH_EARLIER", 1)
+    monkeypatch.setattr(thinning_pass, "FEW", 3)
     monkeypatch.setattr(thinned, "LARGE", 0)
     monkeypatch.setattr(blocks, "FEWEST", fewest)
     monkeypatch.setattr(blocks, "ONE_BY_ONE", 0)
