@@ -191,7 +191,7 @@ def explain(asked: Asked, output: Output, tap: Tap | None = None) -> Engine:
             asked = replace(asked, one_by_one=True)
         handful_ends = HANDFUL
         for event in _events(asked, readers, engine):
-            number = _frame_number(event)
+            number = _frame_number(event) if output.wants_moments else 0
             if number > handful_ends:
                 handful_ends = ((number - 1) // HANDFUL + 1) * HANDFUL
                 output.moments(engine.take_moments())
@@ -200,7 +200,7 @@ def explain(asked: Asked, output: Output, tap: Tap | None = None) -> Engine:
                 tap.take(event, engine.tracker)
             if records:
                 output.records(records)
-            if live or not (number or isinstance(event, Counted)):
+            if live or (output.wants_moments and not number and not isinstance(event, Counted)):
                 output.moments(engine.take_moments())
         output.moments(engine.take_moments())
         dropped = [reader.dropped for reader in readers if reader.dropped is not None]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KEPT = 50_000
 PATIENCE_NS = round(PATIENCE_S * NS)
+OF_RUNS = (RunBegan, ConnectionOwner, TimePassed, RunEnded)
 
 
 def run_began(engine: Engine, attribution: Attribution | None) -> RunBegan:
@@ -61,6 +62,15 @@ class Replay:
 
     def feed(self, event: Event | Transported) -> list[AnyRecord]:
         """Take an event, and return the records that are settled by it."""
+        if isinstance(event, OF_RUNS):
+            return self._of_run(event)
+        records = self._engine.feed(event)
+        if self._began is not None:
+            for opened in self._engine.take_opened():
+                self._connections.put((protocol_of(opened), opened.client, opened.first.time_ns), opened)
+        return records
+
+    def _of_run(self, event: RunBegan | ConnectionOwner | TimePassed | RunEnded) -> list[AnyRecord]:
         match event:
             case RunBegan():
                 self._begin(event)
@@ -71,12 +81,6 @@ class Replay:
             case RunEnded():
                 self._engine.client_over = event.client_over
                 return self._engine.advance(event.time_ns)
-            case _:
-                records = self._engine.feed(event)
-                if self._began is not None:
-                    for opened in self._engine.take_opened():
-                        self._connections.put((protocol_of(opened), opened.client, opened.first.time_ns), opened)
-                return records
         return []
 
     def _begin(self, event: RunBegan) -> None:

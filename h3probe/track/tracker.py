@@ -142,16 +142,12 @@ class Tracker:
         self.clock.see(time_ns)
         self.fact = fact
         if isinstance(fact, TcpSegment):
-            self._transports.add("tcp")
-            self._heard(fact.destination.host)
-            self.hosts.see(fact.station, fact.source.host)
+            self._met(fact, "tcp")
             self.tcp.feed(fact)
             if self.decrypter is not None:
                 self._decrypt(self.decrypter, fact)
         elif isinstance(fact, UdpDatagram):
-            self._transports.add("udp")
-            self._heard(fact.destination.host)
-            self.hosts.see(fact.station, fact.source.host)
+            self._met(fact, "udp")
             self._udp(fact)
         elif isinstance(fact, IcmpError):
             self._heard(fact.recipient)
@@ -245,6 +241,13 @@ class Tracker:
     def hears(self, host: bytes) -> bool:
         """Whether any packet to a host was seen: without one, silence towards it proves nothing."""
         return host in self._receivers or len(self._receivers) >= RECEIVERS_LIMIT
+
+    def _met(self, fact: Transported, transport: str) -> None:
+        """Take note of whom a packet is from and to."""
+        self._transports.add(transport)
+        if fact.destination.host not in self._receivers:
+            self._heard(fact.destination.host)
+        self.hosts.see(fact.station, fact.source.host)
 
     def _heard(self, host: bytes) -> None:
         if len(self._receivers) < RECEIVERS_LIMIT:
