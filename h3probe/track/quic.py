@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from h3probe.track.clock import NS
 from h3probe.wire.quic.versions import known, version_name
 from h3probe.wire.reassembly import Reassembler
+from h3probe.wire.tls import without_extensions
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint, Process
@@ -286,7 +287,7 @@ class QuicConnection:
         """Let go of what only further packets would need."""
         self.client_crypto = self.server_crypto = None
         if self.hello is not None:
-            self.hello = self.hello.without_extensions()
+            self.hello = without_extensions(self.hello)
 
     def note(self, letter: str) -> None:
         """Add a letter to the history."""

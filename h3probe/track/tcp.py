@@ -10,6 +10,7 @@ from h3probe.track.clock import NS
 from h3probe.track.quic import IDLE_NS, LINGER_NS, PATIENCE_NS
 from h3probe.track.tls_progress import TlsProgress, TlsState
 from h3probe.wire.reassembly import Reassembler
+from h3probe.wire.tls import without_extensions
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint, Process
@@ -263,7 +264,7 @@ class TcpConnection:
         """Let go of what only further segments would need."""
         self.client_stream.data = self.server_stream.data = None
         if self.tls is not None and self.tls.hello is not None:
-            self.tls.hello = self.tls.hello.without_extensions()
+            self.tls.hello = without_extensions(self.tls.hello)
 
     def is_idle(self, now_ns: int) -> bool:
         """Whether nothing more is expected of it."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from h3probe.wire.tls import LONGEST_SHARED
 from h3probe.wire.tls_names import ALPN, SERVER_NAME, is_grease
 
 if TYPE_CHECKING:
@@ -24,17 +26,35 @@ def ja4(hello: ClientHello, transport: Literal["t", "q"]) -> str:
         hello: The ClientHello.
         transport: `t` for TCP, `q` for QUIC.
     """
-    versions = [version for version in hello.supported_versions if not is_grease(version)]
-    version = max(versions, default=hello.legacy_version)
-    ciphers = [cipher for cipher in hello.cipher_suites if not is_grease(cipher)]
-    extensions = [kind for kind, _ in hello.extensions if not is_grease(kind)]
+    kinds = tuple(kind for kind, _ in hello.extensions)
+    habits = (hello.supported_versions, hello.cipher_suites, kinds, hello.alpn_raw, hello.signature_algorithms)
+    known = sum(map(len, habits)) <= LONGEST_SHARED
+    return (_known_mark if known else _mark)(transport, hello.legacy_version, *habits)
+
+
+def _mark(  # noqa: PLR0913, PLR0917 - what a fingerprint is made of
+    transport: str,
+    legacy_version: int,
+    supported_versions: tuple[int, ...],
+    cipher_suites: tuple[int, ...],
+    kinds: tuple[int, ...],
+    protocols: tuple[bytes, ...],
+    algorithms: tuple[int, ...],
+) -> str:
+    version = max((v for v in supported_versions if not is_grease(v)), default=legacy_version)
+    ciphers = [cipher for cipher in cipher_suites if not is_grease(cipher)]
+    extensions = [kind for kind in kinds if not is_grease(kind)]
     reached_by_name = "d" if SERVER_NAME in extensions else "i"
     return (
         f"{transport}{_VERSIONS.get(version, '00')}{reached_by_name}"
-        f"{min(len(ciphers), 99):02}{min(len(extensions), 99):02}{_alpn_mark(hello.alpn_raw)}"
+        f"{min(len(ciphers), 99):02}{min(len(extensions), 99):02}{_alpn_mark(protocols)}"
         f"_{_digest(_codes(sorted(ciphers)))}"
-        f"_{_digest(_extension_codes(extensions, hello.signature_algorithms))}"
+        f"_{_digest(_extension_codes(extensions, algorithms))}"
     )
+
+
+# Most clients offer what the one before offered.
+_known_mark = lru_cache(maxsize=512)(_mark)
 
 
 def _alpn_mark(protocols: tuple[bytes, ...]) -> str:

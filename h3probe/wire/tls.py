@@ -6,11 +6,13 @@ frame is broken raises `DecodeError`; one extension that is broken costs only th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import struct
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from h3probe.errors import DecodeError
+from h3probe.errors import DecodeError, TruncatedError
 from h3probe.facts import fact
 from h3probe.wire import tls_names
 from h3probe.wire.buffer import Reader
@@ -42,6 +44,8 @@ HELLO_RETRY_REQUEST = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167ab
 
 # 2^14 and what TLS 1.2 allows a cipher to add (RFC 5246, 6.2.3); TLS 1.3 allows less.
 LARGEST_RECORD = 16384 + 2048
+
+_EXTENSION = struct.Struct(">HH")
 
 
 @fact
@@ -88,7 +92,6 @@ class ClientHello:
         session_id: At most 255 bytes.
         cipher_suites: The code points.
         compression_methods: One byte each.
-        extensions: (type, contents) of each.
         sni: The host name asked for, bytes outside ASCII escaped; None where there is none.
         alpn: The protocols offered, as text.
         alpn_raw: The same as sent.
@@ -100,6 +103,7 @@ class ClientHello:
         psk: Whether it resumes a session.
         early_data: Whether 0-RTT data follows.
         transport_parameters: QUIC's, undecoded; None over TCP.
+        extensions: (type, contents) of each.
     """
 
     legacy_version: int
@@ -107,7 +111,6 @@ class ClientHello:
     session_id: bytes
     cipher_suites: tuple[int, ...]
     compression_methods: bytes
-    extensions: Extensions
     sni: str | None
     alpn: tuple[str, ...]
     alpn_raw: tuple[bytes, ...]
@@ -119,10 +122,7 @@ class ClientHello:
     psk: bool
     early_data: bool
     transport_parameters: bytes | None
-
-    def without_extensions(self) -> ClientHello:
-        """All of it but the extensions as they were sent, which is most of it, for who has read them."""
-        return replace(self, extensions=())
+    extensions: Extensions = ()
 
 
 @fact
@@ -149,7 +149,7 @@ class ServerHello:
     alpn: str | None
     key_share_group: int | None
     is_retry: bool
-    extensions: Extensions
+    extensions: Extensions = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,31 +165,16 @@ class EncryptedExtensions:
     early_data: bool
 
 
+_KEPT = {
+    hello: attrgetter(*(field.name for field in fields(hello) if field.name != "extensions"))
+    for hello in (ClientHello, ServerHello)
+}
+
+
 def without_extensions[Hello: (ClientHello, ServerHello)](hello: Hello) -> Hello:
     """A hello to be kept for long: without its extensions, of which the other fields have what counts."""
-    if isinstance(hello, ServerHello):
-        return replace(hello, extensions=())
-    # Most clients offer what the one before offered.
-    return replace(
-        hello,
-        extensions=(),
-        cipher_suites=_shared(hello.cipher_suites),
-        alpn=_shared(hello.alpn),
-        alpn_raw=_shared(hello.alpn_raw),
-        supported_versions=_shared(hello.supported_versions),
-        groups=_shared(hello.groups),
-        key_share_groups=_shared(hello.key_share_groups),
-        signature_algorithms=_shared(hello.signature_algorithms),
-    )
-
-
-_shared_values = lru_cache(maxsize=512)(tuple)
-
-
-def _shared[T](value: tuple[T, ...]) -> tuple[T, ...]:
-    """The same tuple for the same values."""
-    shared: tuple[T, ...] = _shared_values(value)
-    return shared
+    kept = _KEPT[type(hello)]
+    return type(hello)(*kept(hello)) if hello.extensions else hello
 
 
 def looks_like_client_hello(data: bytes) -> bool:
@@ -268,7 +253,7 @@ def parse_alert(payload: bytes) -> Alert:
 
 
 LONGEST_SHARED = 256
-"""Bytes of a list of 16-bit values that equal ones are shared of; longer ones are nobody's habit."""
+"""Bytes of a list that equal ones are shared of; longer ones are nobody's habit."""
 
 
 def parse_client_hello(body: bytes) -> ClientHello:
@@ -287,29 +272,28 @@ def parse_client_hello(body: bytes) -> ClientHello:
     cipher_suites = _u16s(reader.vector(2))
     compression_methods = reader.vector(1)
     extensions = _extensions(reader)
-    fields = dict(reversed(extensions))  # of two with one type the first counts
-    alpn = _field(fields, tls_names.ALPN, _alpn, ())
+    given = dict(reversed(extensions))  # of two with one type the first counts
     return ClientHello(
         legacy_version=legacy_version,
         random=random,
         session_id=session_id,
         cipher_suites=cipher_suites,
         compression_methods=compression_methods,
-        extensions=extensions,
-        sni=_field(fields, tls_names.SERVER_NAME, _server_name, None),
-        alpn=tuple(_text(protocol) for protocol in alpn),
-        alpn_raw=alpn,
-        supported_versions=_field(fields, tls_names.SUPPORTED_VERSIONS, lambda data: _u16s(_whole(data, 1)), ()),
-        groups=_field(fields, tls_names.SUPPORTED_GROUPS, lambda data: _u16s(_whole(data, 2)), ()),
-        key_share_groups=_field(fields, tls_names.KEY_SHARE, _key_shares, ()),
-        signature_algorithms=_field(fields, tls_names.SIGNATURE_ALGORITHMS, lambda data: _u16s(_whole(data, 2)), ()),
+        sni=_field(given, tls_names.SERVER_NAME, _server_name, None),
+        alpn=_field(given, tls_names.ALPN, _alpn_texts, ()),
+        alpn_raw=_field(given, tls_names.ALPN, _alpn, ()),
+        supported_versions=_field(given, tls_names.SUPPORTED_VERSIONS, _versions, ()),
+        groups=_field(given, tls_names.SUPPORTED_GROUPS, _code_points, ()),
+        key_share_groups=_field(given, tls_names.KEY_SHARE, _key_shares, ()),
+        signature_algorithms=_field(given, tls_names.SIGNATURE_ALGORITHMS, _code_points, ()),
         # The inner hello, never seen in the clear, has 1 there (RFC 9849, 5).
-        ech=fields.get(tls_names.ENCRYPTED_CLIENT_HELLO, b"")[:1] == b"\x00",
-        psk=tls_names.PRE_SHARED_KEY in fields,
-        early_data=tls_names.EARLY_DATA in fields,
-        transport_parameters=fields.get(
-            tls_names.QUIC_TRANSPORT_PARAMETERS, fields.get(tls_names.QUIC_TRANSPORT_PARAMETERS_DRAFT)
+        ech=given.get(tls_names.ENCRYPTED_CLIENT_HELLO, b"")[:1] == b"\x00",
+        psk=tls_names.PRE_SHARED_KEY in given,
+        early_data=tls_names.EARLY_DATA in given,
+        transport_parameters=given.get(
+            tls_names.QUIC_TRANSPORT_PARAMETERS, given.get(tls_names.QUIC_TRANSPORT_PARAMETERS_DRAFT)
         ),
+        extensions=extensions,
     )
 
 
@@ -332,16 +316,16 @@ def parse_server_hello(body: bytes) -> ServerHello:
     if not is_old_draft:
         reader.u8()
     extensions = _extensions(reader)
-    fields = dict(reversed(extensions))
-    alpn = _field(fields, tls_names.ALPN, _alpn, ())
+    given = dict(reversed(extensions))
+    alpn = _field(given, tls_names.ALPN, _alpn, ())
     return ServerHello(
         legacy_version=legacy_version,
-        version=_field(fields, tls_names.SUPPORTED_VERSIONS, lambda data: Reader(data).u16(), legacy_version),
+        version=_field(given, tls_names.SUPPORTED_VERSIONS, lambda data: Reader(data).u16(), legacy_version),
         random=random,
         session_id=session_id,
         cipher_suite=cipher_suite,
         alpn=_text(alpn[0]) if alpn else None,
-        key_share_group=_field(fields, tls_names.KEY_SHARE, lambda data: Reader(data).u16(), None),
+        key_share_group=_field(given, tls_names.KEY_SHARE, lambda data: Reader(data).u16(), None),
         is_retry=random == HELLO_RETRY_REQUEST,
         extensions=extensions,
     )
@@ -356,9 +340,9 @@ def parse_encrypted_extensions(body: bytes) -> EncryptedExtensions:
     Raises:
         DecodeError: The message's own frame is broken or cut.
     """
-    fields = dict(reversed(_extensions(Reader(body))))
-    alpn = _field(fields, tls_names.ALPN, _alpn, ())
-    return EncryptedExtensions(_text(alpn[0]) if alpn else None, tls_names.EARLY_DATA in fields)
+    given = dict(reversed(_extensions(Reader(body))))
+    alpn = _field(given, tls_names.ALPN, _alpn, ())
+    return EncryptedExtensions(_text(alpn[0]) if alpn else None, tls_names.EARLY_DATA in given)
 
 
 def _extensions(reader: Reader) -> Extensions:
@@ -368,19 +352,26 @@ def _extensions(reader: Reader) -> Extensions:
     """
     if reader.remaining < 2:
         return ()
-    block = Reader(reader.vector(2))
+    block = reader.vector(2)
     found: list[tuple[int, bytes]] = []
-    while block.remaining:
-        found.append((block.u16(), block.vector(2)))
+    position = 0
+    while position < len(block):
+        if len(block) - position < 4:
+            raise TruncatedError(f"an extension wanted at offset {position}, {len(block) - position} bytes there")
+        kind, length = _EXTENSION.unpack_from(block, position)
+        position += 4 + length
+        if position > len(block):
+            raise TruncatedError(f"an extension of {length} bytes ends {position - len(block)} bytes past the others")
+        found.append((kind, block[position - length : position]))
     return tuple(found)
 
 
-def _field[T, D](fields: dict[int, bytes], extension: int, parse: Callable[[bytes], T], default: D) -> T | D:
+def _field[T, D](given: dict[int, bytes], extension: int, parse: Callable[[bytes], T], default: D) -> T | D:
     """What one extension says; `default` if it is not there or is broken."""
-    if extension not in fields:
+    if extension not in given:
         return default
     try:
-        return parse(fields[extension])
+        return parse(given[extension])
     except DecodeError:
         return default
 
@@ -394,18 +385,31 @@ def _whole(data: bytes, length_size: int) -> bytes:
     return contents
 
 
+def _habitual[T](parse: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Parse the same bytes once: a client's hellos have the same lists each time, kept as long as its connections."""
+    parse_new = lru_cache(maxsize=512)(parse)
+
+    def parsed(data: bytes) -> T:
+        return parse_new(data) if len(data) <= LONGEST_SHARED else parse(data)
+
+    return parsed
+
+
+@_habitual
 def _u16s(data: bytes) -> tuple[int, ...]:
     if len(data) % 2:
         raise DecodeError(f"{len(data)} bytes are no list of 16-bit values")
-    return _same_u16s(data) if len(data) <= LONGEST_SHARED else _new_u16s(data)
+    return struct.unpack(f">{len(data) // 2}H", data)
 
 
-def _new_u16s(data: bytes) -> tuple[int, ...]:
-    return tuple(int.from_bytes(data[at : at + 2]) for at in range(0, len(data), 2))
+@_habitual
+def _versions(data: bytes) -> tuple[int, ...]:
+    return _u16s(_whole(data, 1))
 
 
-# A client's hellos have the same lists each time, and each of them is kept as long as its connection.
-_same_u16s = lru_cache(maxsize=512)(_new_u16s)
+@_habitual
+def _code_points(data: bytes) -> tuple[int, ...]:
+    return _u16s(_whole(data, 2))
 
 
 def _text(value: bytes) -> str:
@@ -424,6 +428,7 @@ def _server_name(data: bytes) -> str | None:
     return None
 
 
+@_habitual
 def _alpn(data: bytes) -> tuple[bytes, ...]:
     """The protocol names of RFC 7301, 3.1."""
     names = Reader(_whole(data, 2))
@@ -431,6 +436,11 @@ def _alpn(data: bytes) -> tuple[bytes, ...]:
     while names.remaining:
         found.append(names.vector(1))
     return tuple(found)
+
+
+@_habitual
+def _alpn_texts(data: bytes) -> tuple[str, ...]:
+    return tuple(map(_text, _alpn(data)))
 
 
 def _key_shares(data: bytes) -> tuple[int, ...]:
