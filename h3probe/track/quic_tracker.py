@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from h3probe.errors import DecodeError
-from h3probe.text import clean, seconds
+from h3probe.text import clean
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT, HelloStream, QuicConnection
@@ -22,6 +22,7 @@ from h3probe.track.quic_routing import (
     short_connection,
 )
 from h3probe.track.table import BoundedTable, RecencyTable
+from h3probe.track.timeline import between, offer
 from h3probe.wire.quic.aggregate import LARGEST_PLAIN, split_aggregate
 from h3probe.wire.quic.errors import error_name
 from h3probe.wire.quic.packets import LongPacket, ShortPacket, gquic_version, looks_like_quic, split_datagram
@@ -397,31 +398,21 @@ class QuicTracker:
         if len(connection.hello_datagrams) < MARKS_LIMIT:
             connection.hello_datagrams.append(mark)
         if connection.hello is not None and not connection.introduced:
-            connection.introduced = True
-            self._introduce(connection, mark)
+            connection.introduced, hello = True, connection.hello
+            self._say(connection, mark, lambda: f"Initial {connection.version_name}, {offer(hello)}", outgoing=True,
+                      weight="start")  # fmt: skip
         elif previous is not None and not connection.answered and mark.time_ns - previous.time_ns > AGAIN_NS:
-            since = seconds((mark.time_ns - connection.first.time_ns) / NS)
+            since = between(connection.first, mark)
             more = "; further ones are counted, and not listed" if connection.initials_sent == SAID_AGAIN else ""
             if connection.initials_sent <= SAID_AGAIN:
                 self._say(connection, mark, f"Initial again (+{since}){more}", outgoing=True)
-
-    def _introduce(self, connection: QuicConnection, mark: Mark) -> None:
-        hello = connection.hello
-        if hello is None:
-            return
-        name = f"SNI {clean(hello.sni, 64)}" if hello.sni else "no SNI"
-        offered = clean(",".join(hello.alpn), 40) or "no ALPN"
-        ech = ", ECH" if hello.ech else ""
-        text = f"Initial {connection.version_name}, {name}, {offered}{ech}"
-        self._say(connection, mark, text, outgoing=True, weight="start")
 
     def _answered(self, connection: QuicConnection, packet: LongPacket, mark: Mark) -> None:
         first = connection.server_scid is None
         connection.server_scid = packet.scid
         connection.first_answer = connection.first_answer or mark
         if first and not connection.mid_stream:
-            after = seconds((mark.time_ns - connection.first.time_ns) / NS)
-            self._say(connection, mark, f"answered after {after}", outgoing=False)
+            self._say(connection, mark, lambda: f"answered after {between(connection.first, mark)}", outgoing=False)
 
     def _handshake(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> None:
         connection.note("H" if from_client else "h")
@@ -451,8 +442,8 @@ class QuicTracker:
     def _ready(self, connection: QuicConnection, mark: Mark) -> None:
         connection.client_crypto = connection.server_crypto = None
         ready = connection.ready or mark
-        after = seconds((ready.time_ns - connection.first.time_ns) / NS)
-        self._say(connection, ready, f"QUIC ready after {after}", outgoing=True, weight="good")
+        self._say(connection, ready, lambda: f"QUIC ready after {between(connection.first, ready)}", outgoing=True,
+                  weight="good")  # fmt: skip
 
     def _close(self, connection: QuicConnection, frame: ConnectionClose, mark: Mark, *, from_client: bool) -> None:
         held = connection.client_close if from_client else connection.server_close
@@ -471,7 +462,7 @@ class QuicTracker:
         self,
         connection: QuicConnection,
         mark: Mark,
-        text: str,
+        text: str | Callable[[], str],
         outgoing: bool | None,  # noqa: FBT001 - three states
         weight: str = "progress",
     ) -> None:

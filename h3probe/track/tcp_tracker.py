@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from h3probe.text import clean, seconds
+from h3probe.text import clean
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT
 from h3probe.track.table import BoundedTable, RecencyTable
 from h3probe.track.tcp import Stream, TcpConnection
+from h3probe.track.timeline import between, offer
 from h3probe.track.tls_progress import TlsProgress
 from h3probe.track.tunnel import Tunnels
 from h3probe.wire.http1 import looks_like_request
@@ -240,16 +241,14 @@ class TcpTracker:
             connection.client_stream.base = (segment.seq + 1) & 0xFFFF_FFFF
             self._say(connection, mark, "SYN", outgoing=True, weight="start")
         elif connection.synack is None:
-            after = seconds((mark.time_ns - connection.syn.time_ns) / NS)
-            self._say(connection, mark, f"SYN again, {after} after the first", outgoing=True)
+            self._say(connection, mark, f"SYN again, {between(connection.syn, mark)} after the first", outgoing=True)
 
     def _connected(self, connection: TcpConnection, segment: TcpSegment, mark: Mark) -> None:
         connection.connected = mark
         if connection.server_stream.base is None:
             connection.server_stream.base = segment.ack
         began = connection.syn or mark
-        after = seconds((mark.time_ns - began.time_ns) / NS)
-        self._say(connection, mark, f"TCP connected after {after}", outgoing=True)
+        self._say(connection, mark, lambda: f"TCP connected after {between(began, mark)}", outgoing=True)
 
     def _payload(self, connection: TcpConnection, segment: TcpSegment, mark: Mark, *, from_client: bool) -> None:
         stream = connection.client_stream if from_client else connection.server_stream
@@ -376,14 +375,10 @@ class TcpTracker:
             self._tunnels(connection, mark, from_client=True)
 
     def _hello(self, connection: TcpConnection, mark: Mark) -> None:
-        hello = connection.hello
-        if hello is None:
-            return
-        name = f"SNI {clean(hello.sni, 64)}" if hello.sni else "no SNI"
-        offered = clean(",".join(hello.alpn), 40) or "no ALPN"
-        ech = ", ECH" if hello.ech else ""
-        inside = " in the tunnel" if connection.tunnels is not None and connection.tunnels.open else ""
-        self._say(connection, mark, f"ClientHello{inside}, {name}, {offered}{ech}", outgoing=True, weight="start")
+        hello, tunnels = connection.hello, connection.tunnels
+        if hello is not None:
+            inside = " in the tunnel" if tunnels is not None and tunnels.open else ""
+            self._say(connection, mark, lambda: f"ClientHello{inside}, {offer(hello)}", outgoing=True, weight="start")
 
     def _tls_over(self, connection: TcpConnection, mark: Mark) -> None:
         tls = connection.tls
@@ -395,9 +390,9 @@ class TcpTracker:
         self._reading.pop(connection.id)
         if tls.ready is not None:
             began = connection.syn or connection.first
-            after = seconds((mark.time_ns - began.time_ns) / NS)
             chosen = f", {clean(tls.server_hello.alpn, 20)}" if tls.server_hello and tls.server_hello.alpn else ""
-            self._say(connection, mark, f"TCP ready after {after}{chosen}", outgoing=True, weight="good")
+            self._say(connection, mark, lambda: f"TCP ready after {between(began, mark)}{chosen}", outgoing=True,
+                      weight="good")  # fmt: skip
         elif tls.alert is not None:
             side, code = tls.alert
             name = "an encrypted alert" if code is None else f"alert {alert_name(code)}"
@@ -432,7 +427,7 @@ class TcpTracker:
         self,
         connection: TcpConnection,
         mark: Mark,
-        text: str,
+        text: str | Callable[[], str],
         *,
         outgoing: bool | None,
         weight: Weight = "progress",

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from h3probe.records import Moment, ProcessInfo
+from h3probe.text import clean, seconds
+from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from h3probe.events import Endpoint, Process
     from h3probe.track.clock import Clock
     from h3probe.track.mark import Mark
+    from h3probe.wire.tls import ClientHello
 
 
 class Subject(Protocol):
@@ -24,6 +29,18 @@ class Subject(Protocol):
 def process_info(process: Process | None) -> ProcessInfo | None:
     """The output contract's form of a process."""
     return None if process is None else ProcessInfo(process.pid, process.name)
+
+
+def between(began: Mark, mark: Mark) -> str:
+    """The time from one mark to another, in words."""
+    return seconds((mark.time_ns - began.time_ns) / NS)
+
+
+def offer(hello: ClientHello) -> str:
+    """What a ClientHello asks for, in words."""
+    name = f"SNI {clean(hello.sni, 64)}" if hello.sni else "no SNI"
+    offered = clean(",".join(hello.alpn), 40) or "no ALPN"
+    return f"{name}, {offered}{', ECH' if hello.ech else ''}"
 
 
 class Timeline:
@@ -42,13 +59,22 @@ class Timeline:
         self,
         subject: Subject,
         mark: Mark,
-        text: str,
+        text: str | Callable[[], str],
         *,
         transport: Literal["quic", "tcp", "icmp", "dns", "proxy"],
         outgoing: bool | None,
         weight: Literal["start", "progress", "good", "bad"] = "progress",
     ) -> None:
-        """Add a line about a connection; `text` must be free of control characters."""
+        """Add a line about a connection.
+
+        Args:
+            subject: The connection.
+            mark: The packet that shows it.
+            text: Free of control characters; or what makes it, called where somebody takes lines.
+            transport: What the line is about.
+            outgoing: Whether the client did it; None for neither side.
+            weight: How it is shown.
+        """
         if self.muted:
             return
         self._moments.append(
@@ -62,7 +88,7 @@ class Timeline:
                 client=str(subject.client),
                 server=str(subject.server),
                 outgoing=outgoing,
-                text=text,
+                text=text if isinstance(text, str) else text(),
                 weight=weight,
             )
         )
