@@ -33,57 +33,69 @@ class Reader:
         """How many bytes are left."""
         return self._end - self._position
 
-    def _advance(self, count: int) -> int:
-        """Move past `count` bytes and return where they began."""
-        start = self._position
-        if count > self._end - start:
-            raise TruncatedError(f"{count} bytes wanted at offset {start}, {self._end - start} there")
-        self._position = start + count
-        return start
+    def _short(self, count: int) -> TruncatedError:
+        """What is raised where fewer bytes are left than are wanted."""
+        return TruncatedError(f"{count} bytes wanted at offset {self._position}, {self.remaining} there")
+
+    # Each of these checks for itself whether it is all there: they are called a hundred times for a handshake.
 
     def u8(self) -> int:
         """One byte."""
-        return self._data[self._advance(1)]
+        start = self._position
+        if start >= self._end:
+            raise self._short(1)
+        self._position = start + 1
+        return self._data[start]
+
+    def _number(self, count: int) -> int:
+        start, end = self._position, self._position + count
+        if end > self._end:
+            raise self._short(count)
+        self._position = end
+        return int.from_bytes(self._data[start:end])
 
     def u16(self) -> int:
         """Two bytes."""
-        start = self._advance(2)
-        return int.from_bytes(self._data[start : start + 2])
+        return self._number(2)
 
     def u24(self) -> int:
         """Three bytes."""
-        start = self._advance(3)
-        return int.from_bytes(self._data[start : start + 3])
+        return self._number(3)
 
     def u32(self) -> int:
         """Four bytes."""
-        start = self._advance(4)
-        return int.from_bytes(self._data[start : start + 4])
+        return self._number(4)
 
     def varint(self) -> int:
         """QUIC's variable-length integer, 1, 2, 4 or 8 bytes (RFC 9000, 16)."""
-        if self._position >= self._end:
-            raise TruncatedError(f"an integer wanted at offset {self._position}, nothing there")
-        length = 1 << (self._data[self._position] >> 6)
-        start = self._advance(length)
-        return int.from_bytes(self._data[start : start + length]) & ((1 << (8 * length - 2)) - 1)
+        start = self._position
+        if start >= self._end:
+            raise self._short(1)
+        first = self._data[start]
+        if first < 0x40:
+            self._position = start + 1
+            return first
+        length = 1 << (first >> 6)
+        return self._number(length) & (1 << 8 * length - 2) - 1
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes."""
-        start = self._advance(count)
-        return bytes(self._data[start : start + count])
+        start, end = self._position, self._position + count
+        if end > self._end:
+            raise self._short(count)
+        self._position = end
+        return bytes(self._data[start:end])
 
     def vector(self, length_size: int) -> bytes:
         """A byte string with its length in `length_size` bytes before it (RFC 8446, 3.4)."""
-        start = self._position
-        end_of_length = start + length_size
-        if end_of_length > self._end:
-            raise TruncatedError(f"a length wanted at offset {start}, {self._end - start} bytes there")
-        length = int.from_bytes(self._data[start:end_of_length])
-        if length > self._end - end_of_length:
-            raise TruncatedError(f"{length} bytes wanted at offset {end_of_length}, {self._end - end_of_length} there")
-        self._position = end_of_length + length
-        return bytes(self._data[end_of_length : self._position])
+        start = self._position + length_size
+        if start > self._end:
+            raise self._short(length_size)
+        end = start + int.from_bytes(self._data[self._position : start])
+        if end > self._end:
+            raise self._short(end - self._position)
+        self._position = end
+        return bytes(self._data[start:end])
 
     def rest(self) -> bytes:
         """Everything that is left, which may be nothing."""

@@ -107,17 +107,11 @@ def located_frames(payload: bytes) -> list[tuple[Frame, int]]:
         DecodeError: As `parse_frames`.
     """
     frames: list[tuple[Frame, int]] = []
-    position = 0
-    while position < len(payload):
-        padding = _PADDING.match(payload, position)
-        if padding:
-            frames.append((Padding(padding.end() - position), padding.end()))
-            position = padding.end()
-            continue
-        reader = Reader(payload, position)
-        frame = _frame(reader)
-        position = reader.position
-        frames.append((frame, position))
+    reader = Reader(payload)
+    while reader.remaining:
+        padding = _PADDING.match(payload, reader.position)
+        frame = Padding(len(reader.take(padding.end() - reader.position))) if padding else _frame(reader)
+        frames.append((frame, reader.position))
         if isinstance(frame, Other):
             break
     return frames

@@ -140,20 +140,18 @@ def _packet(payload: bytes, offset: int) -> tuple[LongPacket | ShortPacket, int]
 def _long_packet(payload: bytes, offset: int) -> tuple[LongPacket, int]:
     """A packet with a long header (RFC 9000, 17.2.2 to 17.2.5), and the offset after it."""
     reader = Reader(payload, offset)
-    first = reader.u8()
-    number = reader.u32()
+    first, number = reader.u8(), reader.u32()
     version = known(number)
-    if is_gquic(number) and number < _Q049:
-        raise DecodeError(f"{version_name(number)}, whose long header has another layout")
-    if version is None and offset:
-        raise DecodeError(f"version 0x{number:08x} at offset {offset}, after another packet")
-    if version is not None and not first & 0x40:
-        raise DecodeError(f"the fixed bit is not set at offset {offset}")
-    dcid = reader.vector(1)
-    scid = reader.vector(1)
     if version is None:
-        return _versionless(number, dcid, scid, payload, reader), len(payload)
-    if max(len(dcid), len(scid)) > LONGEST_CONNECTION_ID:
+        if is_gquic(number) and number < _Q049:
+            raise DecodeError(f"{version_name(number)}, whose long header has another layout")
+        if offset:
+            raise DecodeError(f"version 0x{number:08x} at offset {offset}, after another packet")
+        return _versionless(number, reader.vector(1), reader.vector(1), payload, reader), len(payload)
+    if not first & 0x40:
+        raise DecodeError(f"the fixed bit is not set at offset {offset}")
+    dcid, scid = reader.vector(1), reader.vector(1)
+    if len(dcid) > LONGEST_CONNECTION_ID or len(scid) > LONGEST_CONNECTION_ID:
         raise DecodeError(f"a connection ID of {max(len(dcid), len(scid))} bytes")
     kind = version.long_types[first >> 4 & 3]
     if kind == "retry":
