@@ -51,9 +51,8 @@ class JsonOutput:
         """The contract has no moments."""
 
     def records(self, records: Iterable[AnyRecord]) -> None:
-        """Print each at once."""
-        for record in records:
-            self._writer.write(record)
+        """Print them at once."""
+        self._writer.write(*records)
 
     def note(self, text: str) -> None:
         """Say it where it does not disturb the records."""

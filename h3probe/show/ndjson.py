@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from functools import cache
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from h3probe.records import IcmpRecord
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 JSON_NAMES: dict[tuple[type, str], str] = {(IcmpRecord, "sender"): "from"}
 """Fields whose name in JSON is a Python keyword."""
+
+_PLAIN = frozenset({str, int, bool, NoneType})
+"""Types that most fields are of, and that stay as they are."""
 
 DECIMALS = 9
 """Clocks count nanoseconds; digits below them come from binary fractions."""
@@ -34,7 +38,7 @@ def to_json(record: AnyRecord, *, ascii_only: bool = False) -> str:
         line may be printed as it is; parsing gives the original back.
     """
     fields = {"type": record.type, **_fields(record)}
-    line = json.dumps(fields, ensure_ascii=ascii_only, separators=(",", ":"), allow_nan=False)
+    line = _encoder(ascii_only).encode(fields)
     # `json` escapes U+0000 to U+001F alone; the others stand only inside strings, where an escape is as good.
     return line if line.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in line)
 
@@ -49,14 +53,20 @@ class NdjsonWriter:
         self._stream = stream
         self._ascii_only = (stream.encoding or "utf-8").lower().replace("_", "-") not in {"utf-8", "utf8"}
 
-    def write(self, record: AnyRecord) -> None:
-        """Write one line and flush it.
+    def write(self, *records: AnyRecord) -> None:
+        """Write a line each, and flush them.
 
         Raises:
             BrokenPipeError: The reader is gone; nothing is wrong, and nothing more can be written.
         """
-        self._stream.write(to_json(record, ascii_only=self._ascii_only) + "\n")
+        for record in records:
+            self._stream.write(to_json(record, ascii_only=self._ascii_only) + "\n")
         self._stream.flush()
+
+
+@cache
+def _encoder(ascii_only: bool) -> json.JSONEncoder:  # noqa: FBT001 - what it is looked up by
+    return json.JSONEncoder(ensure_ascii=ascii_only, separators=(",", ":"), allow_nan=False)
 
 
 @cache
@@ -66,7 +76,11 @@ def _names(cls: type[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _fields(value: DataclassInstance) -> dict[str, Any]:
-    return {written: _plain(getattr(value, name)) for name, written in _names(type(value))}
+    found = {written: getattr(value, name) for name, written in _names(type(value))}
+    for written, field in found.items():
+        if type(field) not in _PLAIN:
+            found[written] = _plain(field)
+    return found
 
 
 def _plain(value: object) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 NS = 1_000_000_000
 # A frame that is this far ahead of the one before it is a damaged time stamp, unless the next one agrees with it:
@@ -53,6 +54,11 @@ class Clock:
     def rfc3339(time_ns: int) -> str:
         """RFC 3339 in UTC with nanoseconds; a time outside the years 1-9999 is given as its limit."""
         seconds, fraction = divmod(time_ns, NS)
-        seconds = min(max(seconds, -62_135_596_800), 253_402_300_799)
-        moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
-        return f"{moment.isoformat(timespec='seconds')}.{fraction:09d}Z"
+        return f"{_second(seconds)}.{fraction:09d}Z"
+
+
+@lru_cache(maxsize=256)
+def _second(seconds: int) -> str:
+    """A whole second, in which much may happen."""
+    seconds = min(max(seconds, -62_135_596_800), 253_402_300_799)
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat(timespec="seconds")
