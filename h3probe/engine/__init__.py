@@ -151,7 +151,7 @@ class Engine:
         match event:
             case UdpDatagram() | TcpSegment():
                 self._first = self._first or Mark(event.frame, event.time_ns)
-                self.tracker.follow(event)
+                self.tracker.follow(event, event.time_ns)
             case Frame():
                 self._first = self._first or Mark(event.number, event.time_ns)
                 self.tracker.feed(event)

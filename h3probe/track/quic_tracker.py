@@ -144,19 +144,19 @@ class QuicTracker:
         """Take one datagram; return whether it is QUIC."""
         key = flow_key(datagram.source, datagram.destination)
         self.flows.now = datagram.frame
-        flow = self.flows.get(key)
+        flow = known = self.flows.get(key)
         if flow is None:
             if not looks_like_quic(datagram.payload, datagram.length):
                 return self._gquic(key, datagram) or self._under_way(key, datagram)
             flow = QuicFlow()
         mark = Mark(datagram.frame, datagram.time_ns)
-        parts = [datagram.payload]
-        if len(datagram.payload) > LARGEST_PLAIN:
-            parts = split_aggregate(datagram.payload, destination_id(flow, datagram))
-        cut = max(datagram.length - len(datagram.payload), 0)
-        for index, part in enumerate(parts, 1):
-            self._datagram(flow, datagram, part, mark, cut if index == len(parts) else 0)
-        if flow.connections and key not in self.flows:
+        last = datagram.payload
+        if len(last) > LARGEST_PLAIN:
+            *parts, last = split_aggregate(last, destination_id(flow, datagram))
+            for part in parts:
+                self._datagram(flow, datagram, part, mark, 0)
+        self._datagram(flow, datagram, last, mark, max(datagram.length - len(datagram.payload), 0))
+        if flow.connections and known is None:
             self._remember(key, flow)
         return bool(flow.connections)
 

@@ -92,7 +92,7 @@ class Pass:
     def _next(self, start: int) -> int:
         """The next frame that matters, from `start` on; the number of frames when none does."""
         index = self.skipped.find(0, start)
-        return min(index if index >= 0 else len(self.skipped), self.sweep_at)
+        return index if 0 <= index < self.sweep_at else min(self.sweep_at, len(self.skipped))
 
     def _due(self, index: int) -> Iterator[Counted]:
         """What was counted before a frame and has to do with it."""
@@ -144,7 +144,10 @@ class Pass:
 
     def _after(self, index: int, group: int) -> None:
         """Find out whether a flow's frames matter one by one, now that one was fed."""
-        flow, now = self.flows[group], steady(self.tracker)
+        flow = self.flows[group]
+        if flow is None and not self._may_be_worth(index, group):
+            return
+        now = steady(self.tracker)
         if flow is not None and (now is None or now[0].connection is not flow.state.connection):
             self.thinning.remove(flow)
             self._lost(flow, index)
@@ -164,6 +167,11 @@ class Pass:
         flow.stations[up] = station or flow.stations[up]
         self._know(group, flow)
         self._look_again(index, group)
+
+    def _may_be_worth(self, index: int, group: int) -> bool:
+        """Whether to ask `_is_worth`; about an old flow, which always is, once in a block is enough."""
+        start, end = self.columns.starts[group : group + 2]
+        return self.order[max(end - 1 - _WORTH_EARLIER, start)] > index or self.order[start] == index
 
     def _is_worth(self, index: int, group: int, connection: Connection | None) -> bool:
         """Whether a flow lasts long enough for its frames to be counted."""

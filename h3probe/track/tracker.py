@@ -103,6 +103,8 @@ class Tracker:
         self.watched: set[str] = set()
         self.unwatched: list[str] = []
         self._progress = Progress()
+        # Whether anything but packets was told of: by the client's log, by the proxy, or because there are secrets.
+        self._beside = False
         self._alive: dict[str, Connection] = {}
         self._icmp_seen: BoundedTable[str, int] = BoundedTable(4096)
         self.next_sweep_ns = 0
@@ -131,13 +133,10 @@ class Tracker:
 
     def feed(self, frame: Frame) -> None:
         """Take one frame."""
-        self._take(frame.time_ns, self.decoder.decode(frame))
+        self.follow(self.decoder.decode(frame), frame.time_ns)
 
-    def follow(self, fact: Transported) -> None:
-        """Take one frame that is decoded already."""
-        self._take(fact.time_ns, fact)
-
-    def _take(self, time_ns: int, fact: Fact | None) -> None:
+    def follow(self, fact: Fact | None, time_ns: int) -> None:
+        """Take one frame as what it was decoded to; None where that is nothing that is followed."""
         self.packets += 1
         self.clock.see(time_ns)
         self.fact = fact
@@ -168,6 +167,7 @@ class Tracker:
 
     def feed_proxy(self, event: ProxyEvent) -> None:
         """Take an event of the proxy."""
+        self._beside = True
         self.clock.see(event.time_ns)
         self.proxy.feed(event)
         if self.clock.now_ns >= self.next_sweep_ns:
@@ -175,10 +175,12 @@ class Tracker:
 
     def feed_told(self, event: Told) -> None:
         """Take what the client's log, or decrypted traffic, tells; its time is not the capture's."""
+        self._beside = True
         self.told.feed(event)
 
     def add_secrets(self, secrets: Secrets) -> None:
         """Take TLS secrets; what comes after them is decrypted where they fit."""
+        self._beside = True
         if self.decrypter is None:
             from h3probe.track.decrypted import Decrypter  # noqa: PLC0415 - who has no secrets needs no ciphers
 
@@ -220,9 +222,9 @@ class Tracker:
     def quiet(self) -> bool:
         """Whether nothing has come since the last call of `take`."""
         progress = self._progress
-        return self.decrypter is None and not (
-            progress.opened or progress.settled or progress.icmp or progress.dns or self.told.busy or self.proxy.news
-        )
+        if progress.opened or progress.settled or progress.icmp or progress.dns:
+            return False
+        return not self._beside or (self.decrypter is None and not self.told.busy and not self.proxy.news)
 
     def take(self) -> Progress:
         """Return what has come since the last call."""

@@ -37,7 +37,7 @@ def run(data: bytes) -> tuple[Tracker, int, int]:
             if isinstance(event, Frame):
                 tracker.feed(event)
             else:
-                tracker.follow(event)
+                tracker.follow(event, event.time_ns)
     return tracker, fed, counted
 
 
