@@ -7,8 +7,9 @@ byte strings lower-case hex. The string beside each type is the field's descript
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
+
+from h3probe.facts import fact
 
 SCHEMA_VERSION = 1
 
@@ -21,7 +22,7 @@ HttpVersion = Literal["HTTP/1.1", "HTTP/2", "HTTP/3"]
 Severity = Literal["problem", "notice", "info"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ProcessInfo:
     """The process that owns the client's socket."""
 
@@ -29,7 +30,7 @@ class ProcessInfo:
     name: Annotated[str, "process name"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Close:
     """A CONNECTION_CLOSE that could be read (RFC 9000, 19.19)."""
 
@@ -39,7 +40,7 @@ class Close:
     by: Annotated[Side, "who sent it"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Evidence:
     """A packet that proves something."""
 
@@ -48,7 +49,7 @@ class Evidence:
     what: Annotated[str, "what the packet shows"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Record:
     """What all records have."""
 
@@ -57,7 +58,7 @@ class Record:
     time: Annotated[str | None, "the same moment, RFC 3339 with nanoseconds, UTC; null where there was no packet"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class CaptureRecord(Record):
     """The first line: what was looked at, and by which h3probe."""
 
@@ -68,7 +69,7 @@ class CaptureRecord(Record):
     format: Annotated[str | None, "pcap, pcapng, live, relay"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class QuicRecord(Record):
     """One QUIC connection, as far as its packets can be read without its keys."""
 
@@ -97,7 +98,7 @@ class QuicRecord(Record):
     client_guess: Annotated[str | None, "client software recognised from the wire"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class TcpRecord(Record):
     """One TCP connection and the TLS handshake on it."""
 
@@ -120,7 +121,7 @@ class TcpRecord(Record):
     client_guess: Annotated[str | None, "client software recognised from the wire"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class TunnelRecord(Record):
     """One tunnel asked of a proxy."""
 
@@ -139,7 +140,7 @@ class TunnelRecord(Record):
     process: Annotated[ProcessInfo | None, "the client's process"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class IcmpRecord(Record):
     """An ICMP error about a connection that is in this output."""
 
@@ -152,7 +153,7 @@ class IcmpRecord(Record):
     frame: Annotated[int | None, "frame number from 1"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DnsRecord(Record):
     """An HTTPS or SVCB record in a DNS answer (RFC 9460)."""
 
@@ -167,7 +168,7 @@ class DnsRecord(Record):
     frame: Annotated[int | None, "frame number from 1"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class AltService:
     """One alternative of an Alt-Svc value (RFC 7838)."""
 
@@ -178,7 +179,7 @@ class AltService:
     persist: Annotated[bool, "kept across network changes"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class AltSvcRecord(Record):
     """An Alt-Svc header that was seen."""
 
@@ -189,7 +190,7 @@ class AltSvcRecord(Record):
     seen_at: Annotated[str, "where: wire, proxy, client-log, decrypted"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ExchangeRecord(Record):
     """One HTTP request and its response."""
 
@@ -205,7 +206,7 @@ class ExchangeRecord(Record):
     error: Annotated[str | None, "why there is no response, or no whole one, in the words of whoever tells"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class RaceRecord(Record):
     """QUIC and TCP tried at the same time for one origin."""
 
@@ -223,7 +224,7 @@ class RaceRecord(Record):
     carried_known_from: Annotated[KnownFrom | None, "where that is known from"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class FindingRecord(Record):
     """A named condition, with the packets that prove it."""
 
@@ -238,7 +239,7 @@ class FindingRecord(Record):
     connections: Annotated[list[str], "ids of the records it is about"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class VerdictRecord(Record):
     """One sentence for an origin and a client: what carried its requests, and why."""
 
@@ -250,7 +251,7 @@ class VerdictRecord(Record):
     rules: Annotated[list[str], "slugs of the findings behind it"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ExpectationRecord(Record):
     """Whether an origin's exchanges were all of the version that `--expect` asks for; there only with that option."""
 
@@ -262,7 +263,7 @@ class ExpectationRecord(Record):
     reason: Annotated[str, "how they went"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DifferenceSide:
     """What one of two captures has of an origin and a client."""
 
@@ -276,7 +277,7 @@ class DifferenceSide:
     rules: Annotated[list[str], "slugs of the findings"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class TimeDifference:
     """One time in two captures."""
 
@@ -291,7 +292,7 @@ class TimeDifference:
     noise: Annotated[bool | None, "whether the change is too small to mean anything; null where there is none"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DifferenceRecord(Record):
     """What differs between two captures for an origin and a client; printed by `h3probe diff --json` alone."""
 
@@ -306,7 +307,7 @@ class DifferenceRecord(Record):
     sentence: Annotated[str, "the difference, and the findings that explain it, if any do"]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class SummaryRecord(Record):
     """The last line."""
 
@@ -344,7 +345,7 @@ AnyRecord = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class StoryOutline:
     """Which connections belong together; for reports, and not part of the NDJSON contract.
 
@@ -359,7 +360,7 @@ class StoryOutline:
     connections: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Moment:
     """A thing that happened, for the live timeline; not part of the NDJSON contract.
 

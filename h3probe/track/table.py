@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,14 @@ class BoundedTable[K, V]:
         return self._entries.pop(key, None)
 
 
+@dataclass(slots=True)
+class _Held[V]:
+    """An entry, and when it was used last."""
+
+    value: V
+    used: int
+
+
 class RecencyTable[K, V]:
     """A `BoundedTable` whose entries know when they were used last, so that uses may be told late and out of order.
 
@@ -71,15 +80,14 @@ class RecencyTable[K, V]:
         on_leave: Called with an entry that would have to leave; it may tell of later uses, and another one leaves.
     """
 
-    __slots__ = ("_entries", "_queue", "_used", "evicted", "limit", "now", "on_leave")
+    __slots__ = ("_entries", "_queue", "evicted", "limit", "now", "on_leave")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.evicted = 0
         self.now = 0
         self.on_leave: Callable[[V], None] | None = None
-        self._entries: dict[K, V] = {}
-        self._used: dict[K, int] = {}
+        self._entries: dict[K, _Held[V]] = {}
         # Who may have to leave next; made when that is first asked. An entry that was used since is put back.
         self._queue: list[tuple[int, K]] | None = None
 
@@ -91,23 +99,25 @@ class RecencyTable[K, V]:
 
     def peek(self, key: K) -> V | None:
         """Return the entry, or None."""
-        return self._entries.get(key)
+        held = self._entries.get(key)
+        return None if held is None else held.value
 
     def get(self, key: K) -> V | None:
         """Return the entry and mark it as used, or None."""
-        value = self._entries.get(key)
-        if value is not None:
-            self._used[key] = self.now
-        return value
+        held = self._entries.get(key)
+        if held is None:
+            return None
+        held.used = self.now
+        return held.value
 
     def use(self, key: K, when: int) -> None:
         """Note that an entry was used, which may be some time ago."""
-        self._used[key] = max(self._used[key], when)
+        held = self._entries[key]
+        held.used = max(held.used, when)
 
     def put(self, key: K, value: V) -> list[V]:
         """Set an entry; return the entries that had to leave for it."""
-        self._entries[key] = value
-        self._used[key] = self.now
+        self._entries[key] = _Held(value, self.now)
         if self._queue is not None:
             heappush(self._queue, (self.now, key))
         gone: list[V] = []
@@ -118,22 +128,22 @@ class RecencyTable[K, V]:
 
     def pop(self, key: K) -> V | None:
         """Take an entry out, or None."""
-        self._used.pop(key, None)
-        return self._entries.pop(key, None)
+        held = self._entries.pop(key, None)
+        return None if held is None else held.value
 
     def _leave(self) -> V:
         """Take out what was used least recently."""
         if self._queue is None or len(self._queue) > 4 * self.limit:
-            self._queue = [(when, key) for key, when in self._used.items()]
+            self._queue = [(held.used, key) for key, held in self._entries.items()]
             heapify(self._queue)
         while True:
             when, key = heappop(self._queue)
-            used = self._used.get(key)
-            if used == when and self.on_leave is not None:
-                self.on_leave(self._entries[key])
-                used = self._used[key]
-            if used == when:
-                del self._used[key]
-                return self._entries.pop(key)
-            if used is not None:
-                heappush(self._queue, (used, key))
+            held = self._entries.get(key)
+            if held is None:
+                continue
+            if held.used == when and self.on_leave is not None:
+                self.on_leave(held.value)
+            if held.used == when:
+                del self._entries[key]
+                return held.value
+            heappush(self._queue, (held.used, key))
