@@ -173,7 +173,7 @@ class Engine:
                 pass  # Whoever plays a run back sees to these.
             case _:
                 self.tracker.feed_proxy(event)
-        if self.tracker.quiet and not self._waits:
+        if self.tracker.quiet and (self.filters.pending is None or not self._waits):
             return []
         return self._collect(self.tracker.take())
 

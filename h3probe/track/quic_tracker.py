@@ -478,7 +478,9 @@ def _count(connection: QuicConnection, mark: Mark, size: int, *, from_client: bo
     if from_client:
         connection.last_client = mark
         connection.client_bytes += size
-        connection.client_largest = max(connection.client_largest, size)
+        if size > connection.client_largest:
+            connection.client_largest = size
     else:
         connection.server_bytes += size
-        connection.server_largest = max(connection.server_largest, size)
+        if size > connection.server_largest:
+            connection.server_largest = size

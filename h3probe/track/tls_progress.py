@@ -126,6 +126,8 @@ class TlsProgress:
         if not from_client and self.state is TlsState.START:
             return  # Captured ahead of the end of the ClientHello; it is all here again afterwards.
         half = self._client if from_client else self._server
+        if half.position == len(stream):
+            return
         try:
             found, half.position = records(stream, half.position)
         except DecodeError:

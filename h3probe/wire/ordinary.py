@@ -38,8 +38,8 @@ class OrdinaryFrames:
         self._station: memoryview[int] = memoryview(columns.station)
         self._upward: memoryview[int] = memoryview(columns.upward)
         self._keys = columns.keys
-        self._flows: dict[int, tuple[Endpoint, Endpoint, int]] = {}
-        self._stations: dict[int, bytes | None] = {0: None}
+        self._flows: list[tuple[Endpoint, Endpoint, int] | None] = [None] * len(columns.keys)
+        self._stations: dict[int, bytes | None] = {}
 
     def fact(self, index: int, group: int) -> Transported | None:
         """What one frame is; None where the columns do not tell all of it.
@@ -48,18 +48,17 @@ class OrdinaryFrames:
             index: Its place in the block.
             group: The number of its flow, not -1.
         """
-        flow = self._flows.get(group)
+        flow = self._flows[group]
         if flow is None:
             flow = self._flows[group] = flow_ends(self._keys[group])
         low, high, protocol = flow
         source, destination = (low, high) if self._upward[index] else (high, low)
         tag = self._station[index]
-        if tag not in self._stations:
-            address = station_address(tag)
-            if address is None:
+        station = self._stations.get(tag)
+        if station is None and tag:
+            station = self._stations[tag] = station_address(tag)
+            if station is None:
                 return None
-            self._stations[tag] = address
-        station = self._stations[tag]
         start, size, time_ns = self._starts[index], self._size[index], self._times[index]
         end = start + self._captured[index]
         header = start + self._transport[index]
