@@ -16,6 +16,11 @@ def _spelling(host: bytes) -> str:
     return str(ipaddress.ip_address(host))
 
 
+@lru_cache(maxsize=8192)
+def _is_loopback(host: bytes) -> bool:
+    return ipaddress.ip_address(host).is_loopback
+
+
 class Endpoint(NamedTuple):
     """An address and a port, one side of a 5-tuple.
 
@@ -38,7 +43,7 @@ class Endpoint(NamedTuple):
     @property
     def is_loopback(self) -> bool:
         """Whether the address is 127.0.0.0/8 or ::1."""
-        return ipaddress.ip_address(self.host).is_loopback
+        return _is_loopback(self.host)
 
 
 @fact

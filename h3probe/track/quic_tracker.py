@@ -478,9 +478,7 @@ def _count(connection: QuicConnection, mark: Mark, size: int, *, from_client: bo
     if from_client:
         connection.last_client = mark
         connection.client_bytes += size
-        if size > connection.client_largest:
-            connection.client_largest = size
+        connection.client_largest = max(connection.client_largest, size)
     else:
         connection.server_bytes += size
-        if size > connection.server_largest:
-            connection.server_largest = size
+        connection.server_largest = max(connection.server_largest, size)

@@ -15,7 +15,7 @@ from h3probe.wire.columns import read_columns
 from h3probe.wire.ordinary import OrdinaryFrames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from h3probe.events import Block, Counted, Frame
     from h3probe.track.thinning import Thinning
@@ -87,21 +87,22 @@ class Pass:
             yield self.block.frame(index) if fact is None else fact
             self._fed(index, group)
             index = self._next(index + 1)
-        yield from self._flush(count)
+        yield from self._flush(self.columns.order, count)
 
     def _next(self, start: int) -> int:
         """The next frame that matters, from `start` on; the number of frames when none does."""
         index = self.skipped.find(0, start)
         return index if 0 <= index < self.sweep_at else min(self.sweep_at, len(self.skipped))
 
-    def _due(self, index: int) -> Iterator[Counted]:
+    def _due(self, index: int) -> Sequence[Counted]:
         """What was counted before a frame and has to do with it."""
         group = self.groups[index]
-        if self.disorder[index] or index == self.sweep_at or (group < 0 and not self.alone[index]):
-            yield from self._flush(index)
-        elif group >= 0 and self.flows[group] is not None:
-            yield from self._flush_flow(index, group)
         self.skipped[index] = self.pending[index] = False
+        if self.disorder[index] or index == self.sweep_at or (group < 0 and not self.alone[index]):
+            return self._flush(self.columns.order, index)
+        if group >= 0 and self.flows[group] is not None:
+            return self._flush_flow(index, group)
+        return ()
 
     def _fed(self, index: int, group: int) -> None:
         """A frame was fed: find out whether frames after it matter that were thought not to, or the other way round."""
@@ -223,26 +224,21 @@ class Pass:
         kinds = state.client if up == flow.client_up else state.server
         return bool(self.kind[place] & kinds) and self.station[place] in (0, flow.stations[up])
 
-    def _flush(self, until: int) -> Iterator[Counted]:
-        """What was counted up to a frame."""
-        if self.waiting:
-            yield from self._hand_on(self.columns.order, until)
-
-    def _flush_flow(self, until: int, group: int) -> Iterator[Counted]:
+    def _flush_flow(self, until: int, group: int) -> Sequence[Counted]:
         """What was counted of one flow up to a frame."""
         start, end = self.columns.starts[group : group + 2]
         end = bisect_left(self.order, until, start, end)
         if end - start > FEW:
-            yield from self._hand_on(self.columns.order[start:end], until)
-            return
+            return self._flush(self.columns.order[start:end], until)
         chosen = [place for place in self.order[start:end] if self.pending[place]]
         for place in chosen:
             self.pending[place] = False
-        if chosen:
-            yield self.sums.of_few(chosen)
+        return (self.sums.of_few(chosen),) if chosen else ()
 
-    def _hand_on(self, order: Numbers, until: int) -> Iterator[Counted]:
-        chosen = order[self.all_pending[order] & (order < until)]
-        if len(chosen):
-            self.all_pending[chosen] = False
-            yield self.sums.of_few(chosen.tolist()) if len(chosen) <= FEW else self.sums.of(chosen)
+    def _flush(self, order: Numbers, until: int) -> Sequence[Counted]:
+        """What was counted of these frames up to one."""
+        chosen = order[self.all_pending[order] & (order < until)] if self.waiting else order[:0]
+        if not len(chosen):
+            return ()
+        self.all_pending[chosen] = False
+        return (self.sums.of_few(chosen.tolist()) if len(chosen) <= FEW else self.sums.of(chosen),)
