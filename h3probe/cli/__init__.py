@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -136,6 +137,9 @@ def main(args: Sequence[str] | None = None) -> int:
         return _complain(error.format_message(), error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort: nobody is shown a traceback who did not ask
         return _internal(error)
+    finally:
+        if args is None:
+            gc.freeze()  # The program ends: what it leaves behind need not be searched for garbage once more.
 
 
 def _open_standard_streams() -> None:
