@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     type Matter = Frame | Transported | Counted
 
-# A flow is worth being counted if so many of its frames are still to come in this block: of one that began in it, of
-# one from an earlier block. One that is older than that will be there in the next ones too.
-_WORTH, _WORTH_EARLIER = 24, 6
+# A flow is worth being counted if so many of its frames are still to come in this block, or if it began so many blocks
+# ago that it will be there in the next ones too.
+_WORTH, _OLD = 24, 2
 _NONE = np.uint64(0)
 
 
@@ -146,8 +146,9 @@ class Pass:
     def _after(self, index: int, group: int) -> None:
         """Find out whether a flow's frames matter one by one, now that one was fed."""
         flow = self.flows[group]
-        if flow is None and not self._may_be_worth(index, group):
-            return
+        lasts = flow is not None or self._goes_on(index, group)
+        if not lasts and self.order[self.columns.starts[group]] != index:
+            return  # Whether it is old is asked once in a block.
         now = steady(self.tracker)
         if flow is not None and (now is None or now[0].connection is not flow.state.connection):
             self.thinning.remove(flow)
@@ -158,7 +159,7 @@ class Pass:
         state, from_client = now
         up, station = self.upward[index], self.station[index]
         if flow is None:
-            if not self._is_worth(index, group, state.connection):
+            if not lasts and not self._is_old(state.connection):
                 return
             flow = self.flows[group] = Flow(self.columns.keys[group], state, from_client == bool(up))
             self.thinning.add(flow)
@@ -169,21 +170,15 @@ class Pass:
         self._know(group, flow)
         self._look_again(index, group)
 
-    def _may_be_worth(self, index: int, group: int) -> bool:
-        """Whether to ask `_is_worth`; about an old flow, which always is, once in a block is enough."""
+    def _goes_on(self, index: int, group: int) -> bool:
+        """Whether many of a flow's frames are still to come in this block."""
         start, end = self.columns.starts[group : group + 2]
-        return self.order[max(end - 1 - _WORTH_EARLIER, start)] > index or self.order[start] == index
+        return self.order[max(end - 1 - _WORTH, start)] > index
 
-    def _is_worth(self, index: int, group: int, connection: Connection | None) -> bool:
-        """Whether a flow lasts long enough for its frames to be counted."""
-        first = self.block.first
-        if connection is not None and connection.first.frame is not None:
-            first = connection.first.frame
-        if first < self.block.first - 2 * len(self.block):
-            return True
-        ahead = _WORTH_EARLIER if first < self.block.first else _WORTH
-        last = self.columns.starts[group + 1] - 1
-        return last - ahead >= self.columns.starts[group] and self.order[last - ahead] > index
+    def _is_old(self, connection: Connection | None) -> bool:
+        """Whether a connection has been there for several blocks."""
+        first = None if connection is None else connection.first.frame
+        return first is not None and first < self.block.first - _OLD * len(self.block)
 
     def _know(self, group: int, flow: Flow) -> None:
         """Fill in what is known of a flow."""
