@@ -42,7 +42,7 @@ class Thinning:
     def events(self, block: Block) -> Iterator[Matter]:
         """The frames that matter, each after the counts of those before it that have to do with it."""
         if block.link_type != self._link_type:
-            # Which frames are ordinary depends on it; the tracker takes note of those of frames that it decodes.
+            # The tracker takes note of those of the frames that it decodes, and not all of these come to that.
             self._link_type = block.link_type
             self.tracker.decoder.link_types.add(block.link_type)
             for flow in list(self._flows.values()):
