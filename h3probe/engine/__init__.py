@@ -268,6 +268,8 @@ class Engine:
 
     def _collect(self, progress: Progress) -> list[AnyRecord]:
         self._keep(progress.opened)
+        if not progress.tells and not self._waits:
+            return []
         records: list[AnyRecord] = [
             self._builder.dns(sighting) for sighting in progress.dns if self.filters.name(sighting.binding.name)
         ]

@@ -70,6 +70,13 @@ class Progress:
     told: ToldFacts | None = None
     decrypted: list[Told] = field(default_factory=list)
 
+    @property
+    def tells(self) -> bool:
+        """Whether there is something to tell of: new connections alone are not."""
+        return bool(
+            self.settled or self.icmp or self.dns or self.exchanges or self.alt_svc or self.told or self.decrypted
+        )
+
 
 class Tracker:
     """Decodes frames and follows the connections in them; bounded in memory, without a clock of its own.
