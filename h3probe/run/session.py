@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from h3probe.events import Block, Frame, RunEnded, TimePassed, Unreadable
+from h3probe.events import Block, Counted, Frame, RunEnded, TimePassed, Unreadable
 from h3probe.run.replaying import run_began
 from h3probe.run.steady import SteadyClock
 from h3probe.track.timeline import process_info
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
     from h3probe.track.thinning import Thinning
+    from h3probe.wire.packet import Transported
 
 # How often what is quiet is looked at.
 TICK_S = 0.02
@@ -91,8 +92,9 @@ class Session:
         looked_at: dict[int, Frame] = {}
         for event in self._thinning.events(block):
             self._feed(event)
-            if self._recorder is not None and isinstance(event, Frame):
-                looked_at[event.number - block.first] = self._recorder.kept(event, self.engine.tracker)
+            if self._recorder is not None and not isinstance(event, Counted):
+                place = (event.number if isinstance(event, Frame) else event.frame) - block.first
+                looked_at[place] = self._recorder.kept(block.frame(place), self.engine.tracker)
         if self._recorder is not None:
             self._recorder.block(block, looked_at, self.engine.tracker)
 
@@ -101,7 +103,7 @@ class Session:
         if self._recorder is not None:
             self._recorder.take(event, self.engine.tracker)
 
-    def _feed(self, event: Event) -> None:
+    def _feed(self, event: Event | Transported) -> None:
         records = self.engine.feed(event)
         if self._attribution is not None:
             for connection in self.engine.take_opened():
