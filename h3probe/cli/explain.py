@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import sys
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,13 @@ from h3probe.cli.explain_each import each_options, run_each
 from h3probe.cli.options import make_filters, output_options, witness_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from h3probe.cli.expect_options import ExpectOptions
     from h3probe.cli.explain_each import EachOptions
     from h3probe.show.parquet import Tables
+    from h3probe.show.progress import Progress
 
 EPILOG = """\b
 Examples:
@@ -37,6 +40,8 @@ Exit status: 0 no problem, 1 a problem was found or --expect is not met;
 """
 # A timeline longer than this hides the verdict rather than leading to it.
 TIMELINE_LINES = 200
+# Bytes that take some seconds.
+LONG = 50_000_000
 STDIN = "-"
 
 
@@ -97,10 +102,25 @@ def explain(  # noqa: PLR0913 - one parameter per option
                 from h3probe.run.tables import TableOutput  # noqa: PLC0415 - an extra
 
                 output = TableOutput(output, tables, asked.source)
-            engine = run(asked, output)
+            with _reading(files, shows=timeline != "all" and not (as_json and sys.stdout.isatty())) as reading:
+                engine = run(asked, output, reading=reading)
             expect.report(engine)
             status = engine.exit_status
     ctx.exit(status)
+
+
+@contextmanager
+def _reading(files: tuple[str, ...], *, shows: bool) -> Iterator[Progress | None]:
+    """Show how far reading is, where that takes long and nothing else is shown meanwhile."""
+    sizes = [path.stat().st_size for path in map(Path, files) if path.is_file()]
+    if not shows or len(sizes) < len(files) or sum(sizes) < LONG:
+        yield None
+        return
+    from h3probe.show.progress import shown_progress  # noqa: PLC0415
+
+    with shown_progress() as progress:
+        progress.begin("reading", sum(sizes))
+        yield progress
 
 
 def _tables(folder: str | None, *, force: bool, sources: tuple[str, ...]) -> AbstractContextManager[Tables | None]:

@@ -165,13 +165,24 @@ class Tap(Protocol):
         """Take what decrypted traffic tells."""
 
 
-def explain(asked: Asked, output: Output, tap: Tap | None = None) -> Engine:
+class Reading(Protocol):
+    """Whoever shows how far it is."""
+
+    def advance(self, size: int) -> None:
+        """So many bytes more were read."""
+
+    def end(self) -> None:
+        """All was read: what is said of it comes now."""
+
+
+def explain(asked: Asked, output: Output, tap: Tap | None = None, reading: Reading | None = None) -> Engine:
     """Explain, and hand everything on as it is settled.
 
     Args:
         asked: What is to be explained.
         output: Gets what there is to say.
         tap: Gets what it is said about.
+        reading: Is told how far it is.
 
     Returns:
         The engine, which knows how it ended.
@@ -190,7 +201,8 @@ def explain(asked: Asked, output: Output, tap: Tap | None = None) -> Engine:
             engine.on_decrypted = tap.decrypted
             asked = replace(asked, one_by_one=True)
         handful_ends = HANDFUL
-        for event in _events(asked, readers, engine):
+        events = _events(asked, readers, engine)
+        for event in events if reading is None else _told_of(events, readers, reading):
             number = _frame_number(event) if output.wants_moments else 0
             if number > handful_ends:
                 handful_ends = ((number - 1) // HANDFUL + 1) * HANDFUL
@@ -210,6 +222,20 @@ def explain(asked: Asked, output: Output, tap: Tap | None = None) -> Engine:
         output.records(engine.finish(truncated=truncated, dropped=sum(dropped) if dropped else None))
         output.close()
     return engine
+
+
+def _told_of(
+    events: Iterator[Event | Transported], readers: list[CaptureReader | ProxyEvents | Recorded], reading: Reading
+) -> Iterator[Event | Transported]:
+    """The events, while it is told how far the readers are."""
+    known = 0
+    for number, event in enumerate(events):
+        if number % HANDFUL == 0:
+            now = sum(reader.offset for reader in readers if isinstance(reader, CaptureReader))
+            reading.advance(now - known)
+            known = now
+        yield event
+    reading.end()
 
 
 def _frame_number(event: Event | Transported) -> int:

@@ -45,6 +45,11 @@ class Progress:
             self._due = time.monotonic() + STEP_S
             self._show()
 
+    def end(self) -> None:
+        """Take it away: something else is to be shown."""
+        if self._bar is not None:
+            self._bar.stop()
+
     def _show(self) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=self._done)

@@ -8,7 +8,8 @@ import pytest
 
 from h3probe.errors import CaptureError
 from h3probe.records import FindingRecord, SummaryRecord
-from h3probe.run.explaining import Asked, explained, frames
+from h3probe.run.explaining import Asked, Explained, explain, explained, frames
+from tests.run.mixes import pcap
 
 CAPTURE = str(Path(__file__).parents[2] / "captures/jdk26-udp-dropped-uri-only.pcap")
 
@@ -45,3 +46,32 @@ def test_what_is_no_capture_is_said(tmp_path: Path) -> None:
     path.write_text("Dear reader, this is no capture.")
     with pytest.raises(CaptureError, match=r"letter\.txt"):
         explained(Asked((str(path),)))
+
+
+class Told:
+    """Notes how far reading is said to be."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.ended = 0
+
+    def advance(self, size: int) -> None:
+        """So many bytes more."""
+        assert not self.ended
+        self.sizes.append(size)
+
+    def end(self) -> None:
+        """All was read."""
+        self.ended += 1
+
+
+def test_it_is_told_how_far_reading_is(tmp_path: Path) -> None:
+    """In steps that come to the size of the file but for its end, and the end is told before the verdicts are."""
+    path = tmp_path / "many.pcap"
+    path.write_bytes(pcap([(number, bytes(200), 200) for number in range(1, 1001)]))
+    told, found = Told(), Explained()
+    explain(Asked((str(path),)), found, reading=told)
+    assert told.ended == 1
+    assert len(told.sizes) == 4
+    assert path.stat().st_size * 0.7 < sum(told.sizes) <= path.stat().st_size
+    assert isinstance(found.all_records[-1], SummaryRecord)

@@ -27,3 +27,16 @@ def test_only_a_terminal_sees_it(stream: io.StringIO, monkeypatch: pytest.Monkey
         progress.begin("writing", None)
         progress.advance(40)
     assert ("reading" in stream.getvalue()) is shown
+
+
+def test_it_is_gone_before_anything_else_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After `end` nothing more of it is written."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    with shown_progress() as progress:
+        progress.begin("reading", 100)
+        progress.end()
+        stream.truncate(0)
+        progress.advance(60)
+    assert "reading" not in stream.getvalue()
