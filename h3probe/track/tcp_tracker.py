@@ -318,13 +318,13 @@ class TcpTracker:
 
     def _enter(self, connection: TcpConnection, tunnel: Tunnel, segment: TcpSegment) -> None:
         """Notice a ClientHello in a tunnel whose answer the client has got, and the capture lacks."""
-        client, server = connection.client_stream.data, connection.server_stream
-        if client is None or server.base is None or server.offset(segment.ack) <= server.bytes_seen:
+        server, start = connection.server_stream, tunnel.client_start
+        if tunnel.entered or server.base is None or server.offset(segment.ack) <= server.bytes_seen:
             return
-        if looks_like_client_hello(client.contiguous[tunnel.client_start :]):
+        if looks_like_client_hello(connection.client_stream.contiguous[start : start + 10]):
             tunnel.entered = True
             connection.tls = connection.tls or TlsProgress()
-            connection.tls_at = (tunnel.client_start, 0)
+            connection.tls_at = (start, 0)
 
     def _read(self, connection: TcpConnection) -> None:
         """Take note that a connection's bytes are put together; the one longest without any gives way."""

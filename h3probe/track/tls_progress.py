@@ -126,24 +126,27 @@ class TlsProgress:
         if not from_client and self.state is TlsState.START:
             return  # Captured ahead of the end of the ClientHello; it is all here again afterwards.
         half = self._client if from_client else self._server
+        header = stream[half.position : half.position + 5]
+        if from_client and header and self._is_ahead(header[0], int.from_bytes(header[3:])):
+            return
         try:
             found, half.position = records(stream, half.position)
         except DecodeError:
             self.state = TlsState.FAILED
             return
         for record in found:
-            if from_client and self._is_ahead(record):
-                half.position = record.offset  # It is all here again afterwards.
+            if from_client and self._is_ahead(record.content_type, record.length):
+                half.position = record.offset
                 return
             self._record(half, record, mark, from_client=from_client)
             if self.is_over():
                 return
 
-    def _is_ahead(self, record: Record) -> bool:
-        """Whether a client's record follows an answer that is not here yet, or never will be."""
+    def _is_ahead(self, content_type: int, length: int) -> bool:
+        """Whether a client's record follows an answer that is not here yet, or never will be: it waits for that."""
         if self.state is not TlsState.HELLO or self.server_hello is not None or (self.hello and self.hello.early_data):
             return False
-        return record.content_type not in (HANDSHAKE, ALERT) or (record.content_type == ALERT and record.length != 2)
+        return content_type not in (HANDSHAKE, ALERT) or (content_type == ALERT and length != 2)
 
     def _record(self, half: _Half, record: Record, mark: Mark, *, from_client: bool) -> None:
         if record.content_type == ALERT:
