@@ -22,6 +22,10 @@ class DecryptError(DecodeError):
     """A protected packet that its keys do not open: other keys, or damage."""
 
 
+class EncryptedError(DecodeError):
+    """A frame whose contents no key is there for; the message says what it is, in the plural."""
+
+
 class UserError(H3probeError):
     """One line for the person at the terminal: what is wrong, and what to do.
 

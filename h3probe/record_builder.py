@@ -128,7 +128,7 @@ class RecordBuilder:
 
     def _tunnel(self, c: TcpConnection, tunnel: Tunnel) -> TunnelRecord:
         clock = self.clock
-        hello = c.hello if tunnel.open else None
+        hello = c.hello if tunnel.open or tunnel.entered else None
         carried = 0
         if tunnel.open:
             carried = max(c.client_stream.bytes_seen - tunnel.client_start, 0)

@@ -52,6 +52,10 @@ def _reader(window: Window, name: str, limit: int) -> CaptureReader:
         raise CaptureError(f"{name} cannot be read: {window.fault}")
     if not window.data:
         raise CaptureError(f"{name} is empty")
-    what = magic.describe(window.data[: magic.LOOKED_AT])
+    first = window.data[: magic.LOOKED_AT]
+    other = magic.foreign(first)
+    if other is not None:
+        raise CaptureError(f"{name} is {other}: h3probe reads pcap and pcapng (Wireshark's `editcap` converts it)")
+    what = magic.describe(first)
     is_what = f"is {what}, not a capture" if what else "is no capture"
     raise CaptureError(f"{name} {is_what}: h3probe reads pcap and pcapng")

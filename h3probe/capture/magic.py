@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 
+FOREIGN: tuple[tuple[bytes, str], ...] = (
+    (b"snoop\0\0\0", "a snoop capture (Solaris)"),
+    (b"GMBU", "a Microsoft Network Monitor capture"),
+    (b"RTSS", "a Microsoft Network Monitor 1 capture"),
+    (b"btsnoop\0", "a Bluetooth capture (btsnoop)"),
+    (b"TRSNIFF data    \x1a", "a Network General Sniffer capture"),
+    (b"XCP\0", "a NetXray or Sniffer capture"),
+    (b"\x7fver", "an OmniPeek capture"),
+    (b"\x05VNF", "a Visual Networks capture"),
+    (b"\xaa\xaa\xaa\xaa", "an InfoVista 5View capture"),
+    (b"\x01\x10\x4c\x00\x01\x05", "a Novell LANalyzer capture"),
+    (b"iptrace ", "an AIX iptrace capture"),
+    (b"ObserverPktBuffe", "a Network Instruments Observer capture"),
+    (b"\x54\x52\x00\x64\x00", "an HP-UX nettl capture"),
+    (b"\x00\x00\x02\x00\x12\x05\x00\x10", "a Tektronix K12 capture"),
+)
+"""(bytes that a capture in another format starts with, name)."""
+
 MAGICS: tuple[tuple[int, bytes, str], ...] = (
-    # Captures in other formats.
-    (0, b"snoop\0\0\0", "a snoop capture (Solaris)"),
-    (0, b"GMBU", "a Microsoft Network Monitor capture"),
-    (0, b"RTSS", "a Microsoft Network Monitor 1 capture"),
-    (0, b"btsnoop\0", "a Bluetooth capture (btsnoop)"),
-    (0, b"TRSNIFF data    \x1a", "a Network General Sniffer capture"),
-    (0, b"XCP\0", "a NetXray or Sniffer capture"),
-    (0, b"\x7fver", "an OmniPeek capture"),
-    (0, b"iptrace ", "an AIX iptrace capture"),
-    (0, b"ObserverPktBuffe", "a Network Instruments Observer capture"),
-    (0, b"\x54\x52\x00\x64\x00", "an HP-UX nettl capture"),
-    (0, b"\x00\x00\x02\x00\x12\x05\x00\x10", "a Tektronix K12 capture"),
     (0, b"\r\n\r\r\r\n", "a pcapng file that a transfer in text mode has damaged"),
     # Things wrapped around a capture.
     (0, b"\x1f\x8b", "gzip data"),
@@ -68,8 +74,16 @@ LOOKED_AT = 512
 """How many bytes from the start decide, at most."""
 
 
+def foreign(first: bytes) -> str | None:
+    """Which other format of captures a file has that starts with these bytes, with its article; None for none."""
+    for magic, name in FOREIGN:
+        if first.startswith(magic):
+            return name
+    return "perhaps an ERF capture" if describe(first) is None and _looks_like_erf(first) else None
+
+
 def describe(first: bytes) -> str | None:
-    """What a file is that starts with these bytes, with its article; None if they tell nothing."""
+    """What a file is that starts with these bytes, and is no capture, with its article; None if they tell nothing."""
     for offset, magic, name in MAGICS:
         if first.startswith(magic, offset):
             return name
@@ -78,7 +92,7 @@ def describe(first: bytes) -> str | None:
     text = _text(first)
     if text is not None:
         return next(name for start, part, name in TEXTS if text.startswith(start) and part in text)
-    return "perhaps an ERF capture" if _looks_like_erf(first) else None
+    return None
 
 
 def _text(first: bytes) -> bytes | None:

@@ -248,6 +248,7 @@ def _add_surroundings(
     quic_of_host, strange = _quic_of_host(connections, identity), _quic_of_host(strangers, identity)
     asked = {(story.host, story.origin) for story in stories if story.tunnels}
     named_tcp = _tcp_by_name(connections, identity)
+    named_at = {(host, tcp.server) for (host, _), found in named_tcp.items() for tcp in found}
     for story in stories:
         story.proxied = not story.tunnels and (story.host, story.origin) in asked
         # Whose loopback it is cannot be told from packets: any of the hosts seen may be the one.
@@ -259,6 +260,8 @@ def _add_surroundings(
         story.others_quic = [q for q in on_host if pids and q.process is not None and q.process.pid not in pids]
         story.strangers_quic = any(strange.get(host) for host in hosts)
         story.other_ports = _other_ports(story)
+        if story.origin is None:
+            story.tcp_named = any((story.host, quic.server) in named_at for quic in story.quic)
         name, _, port = (story.origin or "").rpartition(":")
         elsewhere = [t for t in named_tcp.get((story.host, name), ()) if str(t.server.port) != port]
         elsewhere = [t for t in elsewhere if not pids or t.process is None or t.process.pid in pids]

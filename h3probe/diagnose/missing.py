@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from h3probe.track.mark import Mark
+    from h3probe.track.tcp import TcpConnection
     from h3probe.track.tracker import Connection
 
 SHOWN = 3
@@ -25,6 +26,8 @@ class Missing:
         late_first: The first few of those, by id, and where each begins.
         cut: QUIC connections of which a snaplen cut Initials.
         one_sided: Those that were answered, by what their client sent, and of which no answer was captured.
+        one_sided_tcp: The same of TCP.
+        unread_tcp: TCP connections that begin in it, and whose ClientHello is not whole in it.
         late_tcp: TCP connections to port 443 that had begun before it.
     """
 
@@ -33,6 +36,8 @@ class Missing:
     late_first: list[tuple[Mark, str]] = field(default_factory=list)
     cut: int = 0
     one_sided: int = 0
+    one_sided_tcp: int = 0
+    unread_tcp: int = 0
     late_tcp: int = 0
 
     def add(self, connections: Iterable[Connection]) -> None:
@@ -40,8 +45,7 @@ class Missing:
         for connection in connections:
             self.connections += 1
             if connection.transport == "tcp":
-                late = connection.mid_stream and connection.hello is None
-                self.late_tcp += late and connection.server.port == HTTPS
+                self._add_tcp(connection)
                 continue
             if connection.mid_stream:
                 self.late += 1
@@ -50,3 +54,15 @@ class Missing:
             self.cut += connection.cut > 0
             answered = connection.answer_acked or connection.client_handshake is not None
             self.one_sided += connection.first_answer is None and answered
+
+    def _add_tcp(self, connection: TcpConnection) -> None:
+        # The client's acknowledgement tells that there was an answer.
+        answered = connection.connected is not None and not connection.reported
+        self.one_sided_tcp += answered and connection.one_sided
+        if connection.hello is not None:
+            return
+        web = connection.server.port == HTTPS
+        if connection.mid_stream:
+            self.late_tcp += web
+        elif connection.cut:
+            self.unread_tcp += connection.tls is not None or (connection.undecided and web)

@@ -11,7 +11,7 @@ from h3probe.text import seconds
 from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from h3probe.diagnose.missing import Missing
     from h3probe.diagnose.race import Race
@@ -64,6 +64,7 @@ class CaptureFacts:
         unreadable: Parts that could not be read, in words.
         dropped: Packets lost before they were seen, and by whom.
         malformed: Packets that could not be decoded.
+        closed: Packets that could not be looked into, by what they are.
         forgotten: Connections of which nothing is said, to keep memory bounded.
         left: Connections that were not followed to their end, likewise.
         missing: What connections show to be missing.
@@ -76,6 +77,7 @@ class CaptureFacts:
     unreadable: list[str]
     dropped: list[tuple[int, str]]
     malformed: int
+    closed: Mapping[str, int]
     forgotten: int
     left: int
     missing: Missing

@@ -93,6 +93,8 @@ class Story:
         other_ports: Where else QUIC for the same name went, as it does after an Alt-Svc record.
         tcp_elsewhere: TCP of the client's host for the same name at other ports: an Alt-Svc record may have led from
             there to here.
+        tcp_named: Whether TCP of the client's host to one of the servers asks for a name, where QUIC here tells none;
+            that may be for the same origin.
         host_quic: All QUIC that left the client's host, to whatever origin; where processes are known, its own.
         others_quic: QUIC that left the client's host from other processes that are asked about.
         unowned_quic: QUIC that left the client's host, and that may be the client's or anybody's.
@@ -131,6 +133,7 @@ class Story:
     one_sided: bool = False
     other_ports: list[int] = field(default_factory=list)
     tcp_elsewhere: list[TcpConnection] = field(default_factory=list)
+    tcp_named: bool = False
     host_quic: list[QuicConnection] = field(default_factory=list)
     others_quic: list[QuicConnection] = field(default_factory=list)
     unowned_quic: list[QuicConnection] = field(default_factory=list)
@@ -220,6 +223,11 @@ class Story:
     def tcp_unseen(self) -> bool:
         """Whether a capture without any TCP may have left out what took a request over."""
         return "tcp" in self.lacks and self.vantage == "wire"
+
+    @property
+    def udp_unseen(self) -> bool:
+        """Whether a capture without any UDP may have left QUIC out."""
+        return "udp" in self.lacks and self.vantage == "wire"
 
     @property
     def label(self) -> str:

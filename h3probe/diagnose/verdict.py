@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from h3probe.diagnose.story import Seen, Story
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tracker import Connection
     from h3probe.track.tunnel import Tunnel
 
 
@@ -246,11 +247,19 @@ def _quic_alone(story: Story, first: QuicConnection) -> str:
         before = f"{_why(story, others[0])} at {others[0].server} before it"
         return f"{name}{_ready_after(first)}; {before}. {_clause(beside)}."
     worked = [q for q in story.quic if q.established]
-    if story.tcp_before or any(c.mid_stream for c in story.connections) or not first.talked:
+    unknown = story.tcp_before or story.tcp_named or any(c.mid_stream or _is_cut(c) for c in story.connections)
+    if unknown or not first.talked:
         many = f", one of {len(worked)} connections" if len(worked) > 1 else ""
         little = "" if first.talked else f"; {TOO_LITTLE}"
         return f"{name}{_ready_after(first)}{many}{little}; {beside}."
     return f"{name} {AT_ONCE}{_ready_after(first)}; {beside}."
+
+
+def _is_cut(connection: Connection) -> bool:
+    """Whether TCP connected, and what the capture lacks of it leaves open whether it got ready."""
+    if connection.transport == "quic" or connection.connected is None or connection.reported:
+        return False
+    return connection.torn and connection.ready is None
 
 
 def _tcp_beside(story: Story) -> str:
@@ -259,8 +268,12 @@ def _tcp_beside(story: Story) -> str:
         return "which TCP connections are this client's cannot be told"
     if story.tcp_before or any(t.mid_stream for t in story.tcp):
         return "a TCP connection from before the capture may have carried requests too"
+    if not story.tcp and story.tcp_named:
+        return "TCP to the same address is for names, which no QUIC packet tells here"
     if not story.tcp:
         return "no TCP was seen"
+    if any(map(_is_cut, story.tcp)):
+        return "what became of TCP is not in the capture"
     return "TCP was refused" if all(t.refused for t in story.tcp) else "TCP did not get ready"
 
 
@@ -275,7 +288,7 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
         return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
     if not story.quic and story.mixed:
         return f"{name}; whether this client sent QUIC too cannot be told from that of others."
-    if not story.quic and "udp" in story.lacks and story.vantage == "wire":
+    if not story.quic and story.udp_unseen:
         return f"{name}: no QUIC packet was sent to this origin, as far as a capture without any UDP can show."
     if not story.quic and story.vantage == "relay":
         return f"{name}: no QUIC came through the relay; an Alt-Svc that names the server's own port leads past it."
@@ -320,7 +333,7 @@ def _why(story: Story, attempt: QuicConnection) -> str:
     """Say in a clause how a QUIC attempt ended."""
     if _unreadable(attempt):
         return f"QUIC was sent in a version that cannot be read ({attempt.version_name})"
-    if attempt.client_close is not None and not attempt.initials_sent and not attempt.answered:
+    if attempt.client_close is not None and not (attempt.initials_sent or attempt.answered or attempt.mid_stream):
         return "the client gave QUIC up with its first packet"
     match attempt.outcome(story.now_ns):
         case "unanswered":
@@ -395,12 +408,15 @@ def _nothing(story: Story) -> str:
         return f"No connection: {_why(story, story.quic[0])}, and {_tcp_beside(story)}."
     if story.quic:
         return _no_quic(story)
-    none = "whether QUIC was tried cannot be told" if story.mixed else "no QUIC packet was sent"
-    if all(t.refused for t in story.tcp):
-        return f"No connection: TCP was refused, and {none}."
-    if outcomes <= NO_CONNECTION:
-        return f"No connection: TCP ended before it was ready, and {none}."
-    return "TCP only, and its start or its end is not in the capture: what it carried cannot be told."
+    refused = all(t.refused for t in story.tcp)
+    if refused or outcomes <= NO_CONNECTION:
+        end = "TCP was refused" if refused else "TCP ended before it was ready"
+        if story.udp_unseen and not story.mixed:
+            return f"No connection is seen: {end}, and the capture holds no UDP at all."
+        none = "whether QUIC was tried cannot be told" if story.mixed else "no QUIC packet was sent"
+        return f"No connection: {end}, and {none}."
+    only = "TCP" if story.udp_unseen else "TCP only"
+    return f"{only}, and its start or its end is not in the capture: what it carried cannot be told."
 
 
 def _passed_through(story: Story) -> str:
@@ -460,7 +476,8 @@ def _through_proxy(story: Story) -> str:
 
 
 def _proxy_refused(tcp: TcpConnection, tunnel: Tunnel) -> str:
-    if tunnel.status is None and (tcp.server_stream.bytes_seen or tcp.ended is None):
+    unseen = not tcp.reported and (tcp.one_sided or tunnel.entered)
+    if tunnel.status is None and (tcp.server_stream.bytes_seen or tcp.ended is None or unseen):
         return f"{tunnel.method} {tunnel.target} was asked of the proxy {tcp.server}; its answer is not in the capture."
     who, failure = proxy_asked(tcp, tunnel), upstream_failure(tcp, tunnel)
     if failure is not None:

@@ -85,7 +85,7 @@ def http_over_tcp(connection: TcpConnection) -> str:
     hello = connection.hello
     tls = connection.tls
     if hello is None or tls is None:
-        return "HTTP/1.1" if connection.plain else "TCP"
+        return "HTTP/1.1" if connection.http else "TCP"
     if tls.server_hello is not None and tls.server_hello.version != TLS13:
         chosen = tls.server_hello.alpn
         names = {"h2": "HTTP/2", "http/1.1": "HTTP/1.1", None: NO_ALPN}
@@ -132,6 +132,8 @@ def no_quic(story: Story) -> str:
         return f"no QUIC packet is known to be this client's (the owner of {others} on this host is not known)"
     if story.vantage == "wire" and (story.others_quic or story.strangers_quic):
         return "this client sent no QUIC packet"
+    if story.udp_unseen:
+        return "no QUIC packet left this host, as far as a capture without any UDP can show"
     if story.vantage == "wire":
         return "no QUIC packet left this host"
     return f"whether QUIC left past the {story.vantage} is not seen without sniffing"

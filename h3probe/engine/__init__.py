@@ -428,6 +428,7 @@ class Engine:
             unreadable=self.unreadable,
             dropped=[(number, reason) for reason, number in self.dropped.items()],
             malformed=self.tracker.decoder.malformed,
+            closed=self.tracker.decoder.closed,
             forgotten=self._kept.evicted,
             left=self.tracker.evicted,
             missing=missing,

@@ -17,6 +17,7 @@ from h3probe.track.table import BoundedTable
 from h3probe.wire import tls_names
 from h3probe.wire.http1 import connect_target, connect_udp_target, looks_like_request, parse_request_head
 from h3probe.wire.packet import ACK, SYN
+from h3probe.wire.proxy_protocol import header_length
 from h3probe.wire.reassembly import Reassembler
 from h3probe.wire.tls import HELLO_RETRY_REQUEST, LARGEST_RECORD, looks_like_client_hello, parse_server_hello
 
@@ -111,6 +112,13 @@ class Tail:
         self._kept.append(part)
         if len(self._at) > 2 * _HEADERS_KEPT:
             del self._at[:_HEADERS_KEPT], self._kept[:_HEADERS_KEPT]
+
+
+def _without_client(header: bytes) -> bytes:
+    """A header of the PROXY protocol, as long as it was, that says nothing of whom it is for."""
+    if header.startswith(b"PROXY "):
+        return b"PROXY UNKNOWN".ljust(len(header) - 2)[: len(header) - 2] + b"\r\n"
+    return header[:12] + b"\x20\0" + header[14:16] + bytes(len(header) - 16)  # LOCAL: no addresses
 
 
 def _begins_record(data: bytes) -> bool:
@@ -304,6 +312,12 @@ class Conversation:
         client, server = self.sides[True].waiting, self.sides[False].waiting
         if looks_like_client_hello(bytes(client[:10])):
             self._kind = "tls"
+        elif client and (header := header_length(bytes(client))) != 0:
+            if header is None:
+                return False
+            side = self.sides[True]
+            side.made += _without_client(bytes(client[:header]))
+            del client[:header]
         elif client and looks_like_request(bytes(client[:10])):
             if len(client) < 8 and not _HEAD_END.search(client):
                 return False

@@ -258,13 +258,18 @@ class QuicConnection:
         if self.mid_stream:
             return "mid-stream"
         if self.answered:
-            return "stalled" if self.stalled_ns >= PATIENCE_NS else None
+            return "stalled" if self.stuck and self.stalled_ns >= PATIENCE_NS else None
         if self.refusals:
             return "refused"
         # A client that still waits sends its Initial again; one packet and then silence may as well be a client
         # that is gone, or a capture that ends.
         waits = self.client_close is not None or self.repeated
         return "unanswered" if waits and now_ns - self.first.time_ns >= ANSWER_NS else None
+
+    @property
+    def stuck(self) -> bool:
+        """Whether all that was seen is a handshake: 1-RTT comes after it (RFC 9001, 5.7), a snaplen hides it."""
+        return self.client_short is None and not self.cut
 
     @property
     def repeated(self) -> bool:

@@ -56,11 +56,15 @@ def read_initial(connection: QuicConnection, packet: LongPacket, *, from_client:
         connection.version = packet.version  # It may have been switched (RFC 9368), or negotiated anew.
     if opened.packet_number in side.packet_numbers:
         return InitialRead(counts=False)  # Captured twice, since a sender never reuses a number.
+    first = side.largest < 0
     if len(side.packet_numbers) < PACKET_NUMBERS_LIMIT:
         side.packet_numbers.add(opened.packet_number)
     side.largest = max(side.largest, opened.packet_number)
     connection.note(letter)
-    return _take_frames(connection, side, opened.payload, from_client=from_client)
+    read = _take_frames(connection, side, opened.payload, from_client=from_client)
+    if from_client and first and opened.packet_number and not read.hello_part and connection.hello is None:
+        connection.mid_stream = True  # Numbers begin at 0 (RFC 9000, 12.3), and a client with its ClientHello.
+    return read
 
 
 def open_initial(connection: QuicConnection, packet: LongPacket, largest: int, *, from_client: bool) -> Opened | None:

@@ -54,11 +54,7 @@ def destination_id(flow: QuicFlow, datagram: UdpDatagram) -> bytes:
 
 def opens_as_client(packet: LongPacket) -> bool:
     """Whether this is a client's first Initial: its own Destination Connection ID gives the keys."""
-    try:
-        open_initial(packet.dcid, packet, from_client=True)
-    except DecodeError:
-        return False
-    return True
+    return _opens(packet.dcid, packet, from_client=True)
 
 
 def long_connection(flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket) -> QuicConnection | None:
@@ -87,12 +83,15 @@ def _answers(connection: QuicConnection, packet: LongPacket) -> bool:
         return retry_is_valid(packet, connection.dcid)
     if packet.kind == "version-negotiation":
         return packet.scid == connection.dcid
-    return packet.kind == "initial" and _opens_as_server(connection.key_dcid, packet)
+    return packet.kind == "initial" and _opens(connection.key_dcid, packet, from_client=False)
 
 
-def _opens_as_server(key_dcid: bytes, packet: LongPacket) -> bool:
+def _opens(key_dcid: bytes | None, packet: LongPacket, *, from_client: bool) -> bool:
+    """Whether an Initial opens with the keys that a connection ID gives."""
+    if key_dcid is None:
+        return False
     try:
-        open_initial(key_dcid, packet, from_client=False)
+        open_initial(key_dcid, packet, from_client=from_client)
     except DecodeError:
         return False
     return True
@@ -100,10 +99,14 @@ def _opens_as_server(key_dcid: bytes, packet: LongPacket) -> bool:
 
 def _is_continued(connection: QuicConnection, packet: LongPacket) -> bool:
     """Whether a client's packet with a connection's Source Connection ID goes on with it, or begins another one."""
+    if packet.kind == "initial" and _answered_before(connection) and opens_as_client(packet):
+        connection.dcid = connection.key_dcid = packet.dcid
+        return True
     if packet.kind != "initial" or packet.dcid in (connection.dcid, connection.retry_scid, connection.server_scid):
         return True
     if not opens_as_client(packet):
-        return bool(packet.scid)
+        # To an ID of the server's, whose packets the capture lacks: the keys tell whose it is.
+        return bool(packet.scid) or _opens(connection.key_dcid, packet, from_client=True)
     # It begins with keys of its own. The same non-empty ID and a token: it follows a Retry that was not seen, or a
     # Version Negotiation; else it is a new connection of a client that uses no IDs of its own.
     follows = bool(packet.scid) and (bool(packet.token) or connection.version_negotiation is not None)
@@ -111,6 +114,11 @@ def _is_continued(connection: QuicConnection, packet: LongPacket) -> bool:
         connection.key_dcid = connection.retry_scid = packet.dcid
         connection.answer_acked = True
     return follows
+
+
+def _answered_before(connection: QuicConnection) -> bool:
+    """Whether only a server's packets were seen, so that the Initial that they answer may stand behind them."""
+    return connection.mid_stream and connection.dcid is None and connection.last_client is None
 
 
 def short_connection(flow: QuicFlow, datagram: UdpDatagram, packet: ShortPacket) -> QuicConnection | None:

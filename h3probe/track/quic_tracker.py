@@ -290,6 +290,8 @@ class QuicTracker:
         """Make a connection for a packet that fits none."""
         if packet.kind in ("retry", "version-negotiation"):
             return None  # Without the Initial that it answers it proves nothing, and may be forged.
+        if packet.kind == "unknown" and not looks_like_quic(datagram.payload, datagram.length):
+            return None  # Something else that shares the ports with QUIC, as media of a call do.
         # What a snaplen cut cannot be opened, and only the ports tell whose it is.
         begins = packet.kind == "initial" and (
             not server_side(datagram) if packet.truncated else opens_as_client(packet)

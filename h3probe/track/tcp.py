@@ -45,6 +45,11 @@ class Stream:
     bytes_seen: int = 0
     data: Reassembler | None = field(default_factory=lambda: Reassembler(limit=STREAM_LIMIT))
 
+    @property
+    def contiguous(self) -> bytes:
+        """The bytes up to the first gap; none where nobody reads them any more."""
+        return self.data.contiguous if self.data is not None else b""
+
     def offset(self, seq: int) -> int:
         """Where a sequence number stands in the stream, near to where it has come; negative before its start."""
         ahead = ((seq - (self.base or 0) - self.bytes_seen + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
@@ -79,6 +84,7 @@ class TcpConnection:
         tls: The handshake on it, once it is known to be TLS.
         tls_at: Where TLS starts in the two streams.
         plain: Whether it begins with something other than TLS.
+        http: Whether that is a request of HTTP/1.1, in the clear.
         inner: Whether TLS begins behind something else (SOCKS, STARTTLS), so that its name need not be this server's.
         tunnels: The CONNECT exchanges on it.
         client_bytes_at_ready: The client's bytes up to that moment.
@@ -111,6 +117,7 @@ class TcpConnection:
     tls: TlsProgress | None = None
     tls_at: tuple[int, int] = (0, 0)
     plain: bool = False
+    http: bool = False
     inner: bool = False
     tunnels: Tunnels | None = None
     client_stream: Stream = field(default_factory=Stream)
@@ -148,9 +155,23 @@ class TcpConnection:
     @property
     def torn(self) -> bool:
         """Whether a part of the handshake is missing from the capture, so that an end proves no failure."""
+        return self.cut or self.one_sided
+
+    @property
+    def unsure(self) -> bool:
+        """Whether an encrypted alert was taken for its end, and bytes are missing after which it was none."""
+        return self.torn and self.tls is not None and self.tls.alert is not None and self.tls.alert[1] is None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether bytes are missing in the middle of what is put together."""
+        return any(s.data is not None and s.data.gaps for s in (self.client_stream, self.server_stream))
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether nothing of the server's was seen, so that its silence proves nothing."""
         ended = self.ended
-        server_seen = self.synack is not None or self.server_stream.bytes_seen or (ended and ended[1] == "server")
-        return self.cut or not server_seen
+        return not (self.synack is not None or self.server_stream.bytes_seen or (ended and ended[1] == "server"))
 
     @property
     def undecided(self) -> bool:
@@ -188,7 +209,7 @@ class TcpConnection:
     @property
     def refused(self) -> bool:
         """Whether the SYN was answered with RST or an ICMP error."""
-        if self.synack is not None or self.syn is None:
+        if self.synack is not None or self.syn is None or self.connected is not None:
             return False
         return bool(self.refusals) or (self.reset is not None and self.reset[1] == "server")
 
@@ -228,12 +249,14 @@ class TcpConnection:
             return "unanswered" if self.syns > 1 and now_ns - self.syn.time_ns >= PATIENCE_NS else None
         in_handshake = self.tls is not None and self.tls.hello is not None
         failed = self.tls is not None and self.tls.state is TlsState.FAILED
-        if in_handshake and (failed or (self.ended is not None and not self.torn)):
+        if in_handshake and ((failed and not self.unsure) or (self.ended is not None and not self.torn)):
             return "reset"
         if self.mid_stream:
             return "mid-stream"
-        if in_handshake:
+        if in_handshake or (self.cut and self.tls is not None):
             return None
+        if self.undecided and (self.cut or self.server_stream.bytes_seen):
+            return None  # What the client sent was not captured.
         if self.reset is not None and not self.client_stream.bytes_seen:
             return "reset"
         return "established" if self.connected is not None else None

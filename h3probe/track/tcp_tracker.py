@@ -9,12 +9,13 @@ from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT
 from h3probe.track.table import BoundedTable, RecencyTable
-from h3probe.track.tcp import Stream, TcpConnection
+from h3probe.track.tcp import STREAM_LIMIT, Stream, TcpConnection
 from h3probe.track.timeline import between, offer
 from h3probe.track.tls_progress import TlsProgress
 from h3probe.track.tunnel import Tunnels
 from h3probe.wire.http1 import looks_like_request
 from h3probe.wire.packet import ACK, FIN, RST, SYN
+from h3probe.wire.proxy_protocol import header_length
 from h3probe.wire.tls import alert_name, looks_like_client_hello
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class TcpTracker:
         # What was left of connections from before the capture, as (a host, the endpoint at the other side).
         self._rests: BoundedTable[tuple[bytes, Endpoint], bool] = BoundedTable(limit)
         # Ports let go of lately: what still comes on them is the rest of a connection that was told.
-        self._past: BoundedTable[tuple[Endpoint, Endpoint], bool] = BoundedTable(limit)
+        # With it where the client's stream began, and how long it was.
+        self._past: BoundedTable[tuple[Endpoint, Endpoint], tuple[int, int]] = BoundedTable(limit)
 
     @property
     def evicted(self) -> int:
@@ -110,7 +112,7 @@ class TcpTracker:
 
     def _remember(self, key: tuple[Endpoint, Endpoint], connection: TcpConnection) -> None:
         for gone in self.table.put(key, connection):
-            self._past.put(_key(gone.client, gone.server), True)
+            self._let_go(gone)
             self._over += gone.ended is not None  # which is not too early
             self._unread -= gone.given_up  # and is counted once
             self._on_evict(gone)
@@ -128,7 +130,7 @@ class TcpTracker:
         if self.table.get(key) is connection:
             self.table.pop(key)
             self._reading.pop(connection.id)
-            self._past.put(key, True)
+            self._let_go(connection)
 
     def feed(self, segment: TcpSegment) -> None:
         """Take one segment."""
@@ -136,9 +138,12 @@ class TcpTracker:
         self.table.now = segment.frame
         connection = self.table.get(key)
         opening = segment.flags & (SYN | ACK) == SYN
-        if connection is not None and opening and connection.client_isn != segment.seq and not connection.reported:
+        if connection is not None and opening and _is_anothers_syn(connection, segment):
             self.table.pop(key)
             self._on_evict(connection)  # The ports are used anew.
+            connection = None
+        elif connection is not None and _is_anothers_hello(connection, segment):
+            self.replace(connection)
             connection = None
         if connection is None:
             connection = self._open(segment, opening=opening)
@@ -182,17 +187,23 @@ class TcpTracker:
                 )
         return connection
 
+    def _let_go(self, connection: TcpConnection) -> None:
+        stream = connection.client_stream
+        self._past.put(_key(connection.client, connection.server), (stream.base or 0, stream.bytes_seen))
+
     def _open(self, segment: TcpSegment, *, opening: bool) -> TcpConnection | None:
         mark = Mark(segment.frame, segment.time_ns)
-        past = _key(segment.source, segment.destination) in self._past
+        past = self._past.peek(_key(segment.source, segment.destination))
         if not opening and not segment.length and not segment.flags & SYN:
             # The rest of a connection that carries nothing more: no more can be said about it than that it was there.
-            if not past and segment.flags & (ACK | RST) == ACK:
+            if past is None and segment.flags & (ACK | RST) == ACK:
                 self._rests.put((segment.source.host, segment.destination), True)
                 self._rests.put((segment.destination.host, segment.source), True)
             return None
-        if past and not segment.flags & SYN and not looks_like_client_hello(segment.payload):
-            return None
+        if past is not None and not segment.flags & SYN:
+            repeated = (segment.seq - past[0]) & 0xFFFF_FFFF < past[1]
+            if repeated or not looks_like_client_hello(segment.payload):
+                return None
         from_server = not opening and _sent_by_server(segment)
         client, server = segment.source, segment.destination
         if from_server:
@@ -237,6 +248,7 @@ class TcpTracker:
         connection.syns += 1
         if connection.syn is None:
             connection.syn = mark
+            connection.mid_stream = False
             connection.client_isn = segment.seq
             connection.client_stream.base = (segment.seq + 1) & 0xFFFF_FFFF
             self._say(connection, mark, "SYN", outgoing=True, weight="start")
@@ -271,6 +283,11 @@ class TcpTracker:
         self._read(connection)
         grew = stream.data.add(offset, segment.payload)
         if grew:
+            if from_client and connection.tunnels is not None and connection.tunnels.pending is not None:
+                self._enter(connection, connection.tunnels.pending, segment)
+            unseen = not from_client and connection.undecided
+            if unseen and (connection.has_gaps or _acknowledges_more(connection, segment)):
+                return  # What it answers was not captured, or comes later.
             self._advance(connection, mark, from_client=from_client)
 
     def _tls_starts(self, connection: TcpConnection, segment: TcpSegment, offset: int, *, from_client: bool) -> bool:
@@ -278,7 +295,8 @@ class TcpTracker:
 
         Returns True when the client's stream was begun anew with this segment.
         """
-        if offset == 0 and from_client and not connection.mid_stream and not connection.plain:
+        start = header_length(connection.client_stream.contiguous) or 0
+        if offset == start and from_client and not connection.mid_stream and not connection.plain:
             return False  # The ordinary start, which `_recognise` sees.
         if connection.tunnels is not None and connection.tunnels.asked:
             return False
@@ -297,10 +315,22 @@ class TcpTracker:
         connection.tls_at = (0, 0)
         return True
 
+    def _enter(self, connection: TcpConnection, tunnel: Tunnel, segment: TcpSegment) -> None:
+        """Notice a ClientHello in a tunnel whose answer the client has got, and the capture lacks."""
+        server, start = connection.server_stream, tunnel.client_start
+        if tunnel.entered or server.base is None or server.offset(segment.ack) <= server.bytes_seen:
+            return
+        if looks_like_client_hello(connection.client_stream.contiguous[start : start + 10]):
+            tunnel.entered = True
+            connection.tls = connection.tls or TlsProgress()
+            connection.tls_at = (start, 0)
+
     def _read(self, connection: TcpConnection) -> None:
         """Take note that a connection's bytes are put together; the one longest without any gives way."""
         for gone in self._reading.put(connection.id, connection):
-            gone.given_up = gone.is_read
+            # Where the capture lacks the rest, nothing is lost with it.
+            lacking = gone.cut or gone.has_gaps or (gone.hello is not None and gone.one_sided)
+            gone.given_up = gone.is_read and not lacking
             self._unread += gone.given_up
             gone.release()
 
@@ -315,10 +345,13 @@ class TcpTracker:
         if connection.tunnels is not None and connection.tls_at == (0, 0):
             return  # A proxy's report told of the ClientHello before the tunnel's packets came.
         had_hello = tls.hello is not None
+        unanswered = connection.tunnels is not None and connection.tunnels.open is None
         for is_client in (True, False) if from_client else (False, True):
+            if unanswered and not is_client:
+                continue  # Where TLS begins in what the proxy sends is not known.
             stream = connection.client_stream if is_client else connection.server_stream
             start = connection.tls_at[0 if is_client else 1]
-            data = stream.data.contiguous if stream.data is not None else b""
+            data = stream.contiguous
             if len(data) > start:
                 tls.feed(data[start:] if start else data, mark, from_client=is_client)
         if tls.hello is not None and not had_hello:
@@ -330,9 +363,14 @@ class TcpTracker:
         """Say from a connection's first bytes what it carries."""
         if connection.plain or connection.tunnels is not None:
             return
-        data = connection.client_stream.data.contiguous if connection.client_stream.data is not None else b""
+        stream = connection.client_stream.contiguous
+        header = 0 if looks_like_client_hello(stream) else header_length(stream)
+        if header is None and from_client:
+            return
+        data = stream[header or 0 :]
         if looks_like_client_hello(data):
             connection.tls = TlsProgress()
+            connection.tls_at = (header or 0, 0)
         elif data and any(p.startswith(data[: len(p)]) for p in CONNECT_PREFIXES):
             connection.tunnels = Tunnels()
             connection.plain = True
@@ -342,8 +380,8 @@ class TcpTracker:
 
     def _plain(self, connection: TcpConnection, mark: Mark) -> None:
         connection.client_bytes_at_ready = connection.server_bytes_at_ready = 0
-        data = connection.client_stream.data.contiguous if connection.client_stream.data is not None else b""
-        if looks_like_request(data):
+        if looks_like_request(connection.client_stream.contiguous):
+            connection.http = True
             self._say(connection, mark, "HTTP/1.1 in the clear", outgoing=True)
         connection.release()
         self._reading.pop(connection.id)
@@ -354,12 +392,16 @@ class TcpTracker:
             return
         client, server = connection.client_stream.data.contiguous, connection.server_stream.data.contiguous
         if from_client:
-            tunnel = tunnels.feed_client(client, len(server), mark, self._new_tunnel_id)
+            # What is here of a proxy's answers before the first request is the answer to it, in disorder.
+            answered = len(server) if tunnels.asked or connection.mid_stream else 0
+            tunnel = tunnels.feed_client(client, answered, mark, self._new_tunnel_id)
             if tunnels.over and not tunnels.asked:
                 connection.tunnels = None
                 self._plain(connection, mark)
             elif tunnel is not None:
                 self._say_tunnel(connection, tunnel, f"{tunnel.method} {tunnel.target}", mark, outgoing=True)
+                if len(server) > answered:
+                    self._tunnels(connection, mark, from_client=False)
             return
         tunnel = tunnels.feed_server(server, mark)
         if tunnel is None:
@@ -384,6 +426,7 @@ class TcpTracker:
         tls = connection.tls
         if tls is None:
             return
+        connection.cut = connection.cut or connection.has_gaps
         connection.client_bytes_at_ready = connection.client_stream.bytes_seen
         connection.server_bytes_at_ready = connection.server_stream.bytes_seen
         connection.release()
@@ -393,7 +436,7 @@ class TcpTracker:
             chosen = f", {clean(tls.server_hello.alpn, 20)}" if tls.server_hello and tls.server_hello.alpn else ""
             self._say(connection, mark, lambda: f"TCP ready after {between(began, mark)}{chosen}", outgoing=True,
                       weight="good")  # fmt: skip
-        elif tls.alert is not None:
+        elif tls.alert is not None and not connection.unsure:
             side, code = tls.alert
             name = "an encrypted alert" if code is None else f"alert {alert_name(code)}"
             self._say(connection, mark, f"TLS failed: {name}", outgoing=side == "client", weight="bad")
@@ -401,8 +444,7 @@ class TcpTracker:
     def _end(self, connection: TcpConnection, segment: TcpSegment, mark: Mark, *, from_client: bool) -> None:
         side: Side = "client" if from_client else "server"
         first = connection.ended is None
-        streams = (connection.client_stream, connection.server_stream)
-        connection.cut = connection.cut or any(s.data is not None and s.data.gaps for s in streams)
+        connection.cut = connection.cut or connection.has_gaps or _acknowledges_more(connection, segment)
         if segment.flags & RST:
             connection.reset = connection.reset or (mark, side)
         else:
@@ -447,6 +489,31 @@ def _quotes(error: IcmpError, connection: TcpConnection) -> bool:
     if error.source != connection.client:
         return True
     return int.from_bytes(error.quoted[4:8]) in (connection.client_isn, (connection.client_isn + 1) & 0xFFFF_FFFF)
+
+
+def _acknowledges_more(connection: TcpConnection, segment: TcpSegment) -> bool:
+    """Whether a segment acknowledges bytes that were not seen."""
+    other = connection.server_stream if segment.source == connection.client else connection.client_stream
+    if not segment.flags & ACK or other.base is None:
+        return False
+    # A FIN has a number of its own. What is further away is no number of this connection's.
+    return 1 < other.offset(segment.ack) - other.bytes_seen < STREAM_LIMIT
+
+
+def _is_anothers_syn(connection: TcpConnection, segment: TcpSegment) -> bool:
+    """Whether a SYN begins another connection, and is neither repeated nor late in the capture."""
+    if connection.reported or connection.client_isn is not None:
+        return not connection.reported and connection.client_isn != segment.seq
+    late = segment.source == connection.client and connection.client_stream.base == (segment.seq + 1) & 0xFFFF_FFFF
+    return not late
+
+
+def _is_anothers_hello(connection: TcpConnection, segment: TcpSegment) -> bool:
+    """Whether a ClientHello is so far from all that a connection has sent that its ports are used anew, SYN unseen."""
+    if segment.payload[:1] != b"\x16" or connection.tls is None or segment.source != connection.client:
+        return False
+    ahead = connection.client_stream.offset(segment.seq) - connection.client_stream.bytes_seen
+    return abs(ahead) > STREAM_LIMIT and looks_like_client_hello(segment.payload)
 
 
 def _sent_by_server(segment: TcpSegment) -> bool:

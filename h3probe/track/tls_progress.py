@@ -128,15 +128,27 @@ class TlsProgress:
         half = self._client if from_client else self._server
         if half.position == len(stream):
             return
+        header = stream[half.position : half.position + 5]
+        if from_client and self._is_ahead(header[0], int.from_bytes(header[3:])):
+            return
         try:
             found, half.position = records(stream, half.position)
         except DecodeError:
             self.state = TlsState.FAILED
             return
         for record in found:
+            if from_client and self._is_ahead(record.content_type, record.length):
+                half.position = record.offset
+                return
             self._record(half, record, mark, from_client=from_client)
             if self.is_over():
                 return
+
+    def _is_ahead(self, content_type: int, length: int) -> bool:
+        """Whether a client's record follows an answer that is not here yet, or never will be: it waits for that."""
+        if self.state is not TlsState.HELLO or self.server_hello is not None or (self.hello and self.hello.early_data):
+            return False
+        return content_type not in (HANDSHAKE, ALERT) or (content_type == ALERT and length != 2)
 
     def _record(self, half: _Half, record: Record, mark: Mark, *, from_client: bool) -> None:
         if record.content_type == ALERT:
@@ -186,7 +198,8 @@ class TlsProgress:
     def _alert(self, half: _Half, record: Record, mark: Mark, *, from_client: bool) -> None:
         side: Side = "client" if from_client else "server"
         if half.protected or len(record.payload) != 2:
-            self._fail(side, None, mark)
+            if self.server_hello is not None:  # else the answer was not captured, nor what became of it
+                self._fail(side, None, mark)
         elif record.payload[0] == FATAL:
             self._fail(side, record.payload[1], mark)
 

@@ -42,6 +42,7 @@ class Tunnel:
         waited: Seconds until the answer, by the proxy's own clock.
         on_wire: Whether its request was read from packets.
         reported: Whether the proxy reported it.
+        entered: Whether TLS began in it without an answer that was seen.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Tunnel:
     waited: float | None = None
     on_wire: bool = False
     reported: bool = False
+    entered: bool = False
 
     @property
     def target(self) -> str:
@@ -94,6 +96,11 @@ class Tunnels:
     def open(self) -> Tunnel | None:
         """The tunnel that is open."""
         return self.asked[-1] if self.asked and self.asked[-1].open else None
+
+    @property
+    def pending(self) -> Tunnel | None:
+        """The tunnel that was asked for and not answered yet."""
+        return self._pending if self._waiting else None
 
     def feed_client(self, stream: bytes, server_length: int, mark: Mark, new_id: Callable[[], str]) -> Tunnel | None:
         """Read the client's bytes; return a tunnel that was just asked for.

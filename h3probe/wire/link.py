@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from h3probe.errors import TruncatedError
+from h3probe.errors import EncryptedError, TruncatedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,37 +26,63 @@ LINK_TYPE_NAMES: Final[dict[int, str]] = {
     8: "SLIP",
     9: "PPP",
     10: "FDDI",
+    11: "ATM_RFC1483",
     12: "RAW",
     14: "RAW",
     50: "PPP_SERIAL",
     51: "PPP_ETHER",
+    99: "SYMANTEC_FIREWALL",
     101: "RAW",
     104: "C_HDLC",
     105: "IEEE802_11",
     107: "FRELAY",
     108: "LOOP",
+    109: "ENC",
     113: "SLL",
+    117: "PFLOG",
     119: "PRISM_HEADER",
+    122: "IP_OVER_FC",
+    123: "SUNATM",
     127: "IEEE802_11_RADIO",
+    143: "DOCSIS",
     147: "USER0",
     149: "PKTAP",
     163: "IEEE802_11_RADIO_AVS",
     166: "PPP_PPPD",
+    178: "JUNIPER_ETHER",
     187: "BLUETOOTH_HCI_H4",
     189: "USB_LINUX",
     192: "PPI",
     195: "IEEE802_15_4_WITHFCS",
+    197: "ERF",
+    201: "BLUETOOTH_HCI_H4_WITH_PHDR",
     204: "PPP_WITH_DIR",
+    219: "MPLS",
     220: "USB_LINUX_MMAPPED",
+    226: "IPNET",
+    227: "CAN_SOCKETCAN",
     228: "IPV4",
     229: "IPV6",
+    230: "IEEE802_15_4_NOFCS",
     239: "NFLOG",
+    240: "NETANALYZER",
+    241: "NETANALYZER_TRANSPARENT",
     242: "INFINIBAND_IPOIB",
     249: "USBPCAP",
+    251: "BLUETOOTH_LE_LL",
     252: "WIRESHARK_UPPER_PDU",
     253: "NETLINK",
+    254: "BLUETOOTH_LINUX_MONITOR",
+    256: "BLUETOOTH_LE_LL_WITH_PHDR",
     258: "PKTAP",
+    266: "USB_DARWIN",
+    271: "VSOCK",
+    272: "NORDIC_BLE",
     276: "SLL2",
+    281: "DSA_TAG_BRCM",
+    282: "DSA_TAG_BRCM_PREPEND",
+    283: "DSA_TAG_DSA",
+    284: "DSA_TAG_EDSA",
 }
 
 _U16: Final = struct.Struct(">H")
@@ -66,10 +92,15 @@ _LE32: Final = struct.Struct("<I")
 
 _IPV4: Final = 0x0800
 _IPV6: Final = 0x86DD
-_VLAN_TAGS: Final = frozenset({0x8100, 0x88A8, 0x9100})
+_BY_VERSION: Final = {4: _IPV4, 6: _IPV6}
+_NOTHING: Final = 0xFFFF
+"""An EtherType that nobody may use: what is there is no IP."""
+
+# Headers that stand before the EtherType of what follows, and their bytes: VLAN tags (IEEE 802.1Q and 802.1ad, and
+# one from before it), HSR (IEC 62439-3), Cisco's metadata and VN-Tag, and a provider's backbone (IEEE 802.1ah).
+_TAGS: Final = {0x8100: 2, 0x88A8: 2, 0x9100: 2, 0x892F: 4, 0x8909: 6, 0x8926: 4, 0x88E7: 16}
 _MPLS: Final = frozenset({0x8847, 0x8848})
 _PPPOE_SESSION: Final = 0x8864
-_BRIDGED_ETHERNET: Final = 0x6558  # RFC 1701, "Transparent Ethernet Bridging"
 
 # The address family is the capturing host's own number: AF_INET is 2 everywhere, AF_INET6 is not.
 _NULL_FAMILIES: Final = {2: 4, 10: 6, 23: 6, 24: 6, 26: 6, 28: 6, 30: 6}
@@ -77,6 +108,11 @@ _NULL_FAMILIES: Final = {2: 4, 10: 6, 23: 6, 24: 6, 26: 6, 28: 6, 30: 6}
 _PPP_PROTOCOLS: Final = {0x0021: _IPV4, 0x0057: _IPV6, 0x0281: 0x8847, 0x0283: 0x8848}
 
 _MAX_NESTED_HEADERS: Final = 16
+
+
+def is_read(link_type: int) -> bool:
+    """Whether `network_layer` knows a LINKTYPE_ number."""
+    return link_type in _LINKS
 
 
 def link_type_name(link_type: int) -> str:
@@ -97,6 +133,7 @@ def network_layer(link_type: int, data: bytes) -> Network:
 
     Raises:
         TruncatedError: The frame ends inside a header that it began.
+        EncryptedError: What the frame carries is encrypted.
     """
     decode = _LINKS.get(link_type)
     if decode is None:
@@ -138,15 +175,16 @@ def by_ethertype(ethertype: int, data: bytes, offset: int) -> tuple[int, int]:
             return 4, offset
         if ethertype == _IPV6:
             return 6, offset
-        if ethertype in _VLAN_TAGS:
-            (ethertype,) = _U16.unpack_from(data, offset + 2)
-            offset += 4
-        elif ethertype <= 1500:  # a length: IEEE 802.3 with an LLC header
-            return _llc(data, offset)
+        if ethertype <= 1500:  # a length: IEEE 802.3 with an LLC header
+            ethertype, offset = _llc(data, offset)
+        elif ethertype in _TAGS:
+            size = _TAGS[ethertype]
+            (ethertype,) = _U16.unpack_from(data, offset + size)
+            offset += size + 2
         elif ethertype == _PPPOE_SESSION:
-            return _pppoe(data, offset)
+            ethertype, offset = _pppoe(data, offset)
         elif ethertype in _MPLS:
-            return _mpls(data, offset)
+            ethertype, offset = _mpls(data, offset)
         else:
             break
     return 0, offset
@@ -160,13 +198,21 @@ def raw(data: bytes, offset: int = 0) -> Network:
 
 def ppp_payload(data: bytes, offset: int) -> tuple[int, int]:
     """What follows a PPP protocol field of one or two bytes (RFC 1661, section 6.5)."""
+    protocol, start = _ppp_protocol(data, offset)
+    return by_ethertype(protocol, data, start)
+
+
+# What follows a header, as an EtherType, and where.
+
+
+def _ppp_protocol(data: bytes, offset: int) -> tuple[int, int]:
     if data[offset] & 1:
         protocol = data[offset]
         offset += 1
     else:
         (protocol,) = _U16.unpack_from(data, offset)
         offset += 2
-    return by_ethertype(_PPP_PROTOCOLS.get(protocol, 0xFFFF), data, offset)
+    return _PPP_PROTOCOLS.get(protocol, _NOTHING), offset
 
 
 def _llc(data: bytes, offset: int) -> tuple[int, int]:
@@ -175,26 +221,36 @@ def _llc(data: bytes, offset: int) -> tuple[int, int]:
         organisation = data[offset + 3 : offset + 6]
         (ethertype,) = _U16.unpack_from(data, offset + 6)
         if organisation in (b"\0\0\0", b"\0\0\xf8") and ethertype > 1500:
-            return by_ethertype(ethertype, data, offset + 8)
+            return ethertype, offset + 8
     elif data[offset : offset + 3] == b"\x06\x06\x03":
-        version, start, _ = raw(data, offset + 3)
-        return version, start
-    return 0, offset
+        return _BY_VERSION.get(data[offset + 3] >> 4, _NOTHING), offset + 3
+    return _NOTHING, offset
 
 
 def _mpls(data: bytes, offset: int) -> tuple[int, int]:
     """A stack of labels (RFC 3032); only the bytes after it tell what it carries."""
     while not data[offset + 2] & 1:
         offset += 4
-    version, start, _ = raw(data, offset + 4)
-    return version, start
+    offset += 4
+    first = data[offset] >> 4
+    if first in _BY_VERSION:
+        return _BY_VERSION[first], offset
+    # Ethernet (RFC 4448), behind a control word, whose first four bits are zero, or at once.
+    for start in (offset + 4, offset) if not first else (offset,):
+        ethertype = int.from_bytes(data[start + 12 : start + 14])
+        if ethertype in _BY_VERSION.values() or ethertype in _TAGS:
+            return ethertype, start + 14
+    return _NOTHING, offset
 
 
 def _pppoe(data: bytes, offset: int) -> tuple[int, int]:
     """A PPPoE session frame (RFC 2516, section 4): version and type 1, code 0."""
     if data[offset] != 0x11 or data[offset + 1] != 0:
-        return 0, offset
-    return ppp_payload(data, offset + 6)
+        return _NOTHING, offset
+    return _ppp_protocol(data, offset + 6)
+
+
+# What each link type begins with.
 
 
 def _null(data: bytes) -> Network:
@@ -213,12 +269,13 @@ def _ppp(data: bytes) -> Network:
 
 
 def _ppp_with_direction(data: bytes) -> Network:
-    version, start = ppp_payload(data, 3 if data[1:3] == b"\xff\x03" else 1)
+    """PPP behind a byte for the direction, which pppd writes in place of the address."""
+    version, start = ppp_payload(data, 3 if data[1:3] == b"\xff\x03" else 2 if data[1] == 0x03 else 1)
     return version, start, None
 
 
 def _ppp_over_ethernet(data: bytes) -> Network:
-    version, start = _pppoe(data, 0)
+    version, start = by_ethertype(_PPPOE_SESSION, data, 0)
     return version, start, None
 
 
@@ -266,27 +323,31 @@ def _sll2(data: bytes) -> Network:
 
 def _cooked(ethertype: int, data: bytes, offset: int) -> tuple[int, int]:
     # Below 1501 stand Linux's own numbers, of which 4 is "802.2 LLC"; none of them is a length.
-    return _llc(data, offset) if ethertype == 4 else by_ethertype(max(ethertype, 1501), data, offset)
+    return by_ethertype(0 if ethertype == 4 else max(ethertype, 1501), data, offset)
 
 
 def _ieee80211(data: bytes, offset: int = 0, *, padded: bool = False) -> Network:
     """An unencrypted IEEE 802.11 data frame (section 9.3.2.1) with an LLC header."""
     control, flags = data[offset], data[offset + 1]
     is_data, has_payload, is_qos = control & 0x0C == 0x08, not control & 0x40, bool(control & 0x80)
-    if control & 0x03 or not is_data or not has_payload or flags & 0x40:
+    if control & 0x03 or not is_data or not has_payload:
         return 0, offset, None
+    if flags & 0x40:
+        raise EncryptedError("802.11 frames with encryption")
     to_ds, from_ds = flags & 0x01, flags & 0x02
     length = 30 if to_ds and from_ds else 24
     source = 24 if to_ds and from_ds else 16 if from_ds else 10
+    is_aggregate = False
     if is_qos:
-        if data[offset + length] & 0x80:  # an A-MSDU: several packets in one frame
-            return 0, offset, None
+        is_aggregate = bool(data[offset + length] & 0x80)
         length += 2
         if flags & 0x80:  # +HTC
             length += 4
     if padded:
         length = (length + 3) & ~3
-    version, start = _llc(data, offset + length)
+    if is_aggregate:  # an A-MSDU (9.3.2.2.2): of several packets, each behind a header of its own, the first
+        length += 14
+    version, start = by_ethertype(0, data, offset + length)
     return version, start, data[offset + source : offset + source + 6]
 
 
@@ -305,6 +366,19 @@ def _radiotap(data: bytes) -> Network:
             fields = ((fields + 7) & ~7) + 8
         padded = bool(data[fields] & 0x20)
     return _ieee80211(data, length, padded=padded)
+
+
+def _prism(data: bytes) -> Network:
+    """The header of Prism's driver, with its length in the host's byte order, or AVS's, before an 802.11 frame."""
+    if data[:3] == b"\x80\x21\x10":
+        return _avs(data)
+    length = min(_LE32.unpack_from(data, 4)[0], _U32.unpack_from(data, 4)[0])
+    return _ieee80211(data, length)
+
+
+def _avs(data: bytes) -> Network:
+    """AVS: version and length, then what it knows of the radio."""
+    return _ieee80211(data, _U32.unpack_from(data, 4)[0])
 
 
 def _ppi(data: bytes) -> Network:
@@ -346,6 +420,38 @@ def _nflog(data: bytes) -> Network:
         offset += (length + 3) & ~3
 
 
+def _behind(size: int) -> Callable[[bytes], Network]:
+    """An IP packet behind a header of so many bytes."""
+    return lambda data: raw(data, size)
+
+
+def _switch_tag(size: int) -> Callable[[bytes], Network]:
+    """Ethernet with the tag of a switch chip behind its addresses (Linux's DSA)."""
+
+    def decode(data: bytes) -> Network:
+        (ethertype,) = _U16.unpack_from(data, 12 + size)
+        return *by_ethertype(ethertype, data, 14 + size), data[6:12]
+
+    return decode
+
+
+def _pflog(data: bytes) -> Network:
+    """The packet filter of the BSDs: the length of its header, which is padded to 4 bytes."""
+    return raw(data, (data[0] + 3) & ~3)
+
+
+def _juniper_ethernet(data: bytes) -> Network:
+    """Juniper's routers: flags behind three bytes of magic, perhaps extensions; without Ethernet a protocol number."""
+    flags = data[3]
+    offset = 6 + _U16.unpack_from(data, 4)[0] if flags & 0x80 else 4
+    return raw(data, offset + 4) if flags & 0x02 else ethernet(data, offset)
+
+
+def _infiniband(data: bytes) -> Network:
+    """IP over InfiniBand (RFC 4391): a header for routing, the EtherType, two bytes reserved."""
+    return *by_ethertype(max(_U16.unpack_from(data, 40)[0], 1501), data, 44), None
+
+
 _LINKS: Final[dict[int, Callable[[bytes], Network]]] = {
     0: _null,
     1: ethernet,
@@ -359,14 +465,26 @@ _LINKS: Final[dict[int, Callable[[bytes], Network]]] = {
     105: _ieee80211,
     107: _frame_relay,
     108: _null,
+    109: _behind(12),
     113: _sll,
+    117: _pflog,
+    119: _prism,
     127: _radiotap,
     149: _pktap,
+    163: _avs,
+    166: _ppp_with_direction,
+    178: _juniper_ethernet,
     192: _ppi,
     204: _ppp_with_direction,
+    219: lambda data: (*by_ethertype(0x8847, data, 0), None),
     228: raw,
     229: raw,
     239: _nflog,
+    242: _infiniband,
     258: _pktap,
     276: _sll2,
+    281: _switch_tag(4),
+    282: lambda data: ethernet(data, 4),
+    283: _switch_tag(4),
+    284: _switch_tag(8),
 }

@@ -6,17 +6,18 @@ tunnels and puts fragments together, so that a fact is what the two ends of a co
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from h3probe.errors import DecodeError
+from h3probe.errors import DecodeError, EncryptedError
 from h3probe.events import Endpoint, Frame
 from h3probe.facts import fact
 from h3probe.wire import ip, tunnels
 from h3probe.wire.fragments import FragmentTable
 from h3probe.wire.icmp import Kind, parse_error
 from h3probe.wire.ip import IpPacket, parse_ipv4, parse_ipv6, skip_extensions
-from h3probe.wire.link import network_layer
+from h3probe.wire.link import is_read, link_type_name, network_layer
 from h3probe.wire.transport import ACK, FIN, PSH, RST, SYN, parse_tcp, parse_udp
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = ["ACK", "FIN", "PSH", "RST", "SYN", "IcmpError", "PacketDecoder", "Tcp
 
 _MAX_DEPTH: Final = 8
 _GRE: Final = 47
+_ESP: Final = 50
 _IP_IN_IP: Final = {4: 4, 41: 6}
 
 
@@ -138,12 +140,14 @@ class PacketDecoder:
     Attributes:
         malformed: Frames that are not what their headers say, or end before those headers do.
         ignored: Frames that carry something other than TCP, UDP or an ICMP error.
+        closed: Of those, how many may carry just that, where it cannot be looked into: by what they are, in the plural.
         link_types: The LINKTYPE_ numbers seen.
     """
 
     def __init__(self) -> None:
         self.malformed = 0
         self.ignored = 0
+        self.closed: Counter[str] = Counter()
         self.link_types: set[int] = set()
         self._fragments = FragmentTable()
         self._transports: dict[int, Callable[[bytes, IpPacket, _Context], Fact | None]] = {
@@ -169,11 +173,17 @@ class PacketDecoder:
             version, offset, station = network_layer(frame.link_type, data)
             if not version:
                 self.ignored += 1
+                if not is_read(frame.link_type):
+                    self.closed[f"frames of link type {link_type_name(frame.link_type)}"] += 1
                 return None
             if station is not None and not ip.is_first_hop(version, data, offset):
                 station = None
             context = _Context(frame.number, frame.time_ns, station, 0)
             return self._network(version, data, offset, frame.length, context)
+        except EncryptedError as error:
+            self.ignored += 1
+            self.closed[str(error)] += 1
+            return None
         except DecodeError:
             self.malformed += 1
             return None
@@ -189,6 +199,8 @@ class PacketDecoder:
                 raise DecodeError("a fragmented packet that holds a fragment")
         transport = self._transports.get(packet.protocol)
         if transport is None:
+            if packet.protocol == _ESP:
+                raise EncryptedError("packets inside IPsec (ESP)")
             self.ignored += 1
             return None
         return transport(data, packet, context)

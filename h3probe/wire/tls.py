@@ -185,7 +185,8 @@ def looks_like_client_hello(data: bytes) -> bool:
         and data[1] == 3
         and data[2] <= 4
         and data[5] == tls_names.CLIENT_HELLO
-        and (len(data) < 10 or data[9] == 3)
+        # A record may end before the version, as where a client cuts its hello to get it past a firewall.
+        and (len(data) < 10 or data[9] == 3 or 0 < data[3] << 8 | data[4] < 5)
     )
 
 

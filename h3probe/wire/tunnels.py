@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 Inner = tuple[int, int]
 """IP version (4 or 6) and offset of the packet inside."""
 
+_L2TP: Final = 1701
 _GTP_U: Final = 2152
 _TEREDO: Final = 3544
 _VXLAN: Final = 4789
 _VXLAN_BEFORE_IANA: Final = 8472  # what Linux, and with it flannel, used first and still uses
 _VXLAN_GPE: Final = 4790
 _GENEVE: Final = 6081
+_MPLS_IN_UDP: Final = 6635
+_TZSP: Final = 37008
 
 _VXLAN_GPE_PROTOCOLS: Final = {1: 4, 2: 6}
 
@@ -30,6 +33,9 @@ _ETHERNET: Final = 0x6558
 _ERSPAN_II: Final = 0x88BE
 _ERSPAN_III: Final = 0x22EB
 _PPP: Final = 0x880B
+_WCCP: Final = 0x883E
+_EOIP: Final = 0x6400
+_MPLS: Final = 0x8847
 
 
 def unwrap_gre(data: bytes, start: int, end: int) -> Inner | None:
@@ -47,7 +53,7 @@ def unwrap_gre(data: bytes, start: int, end: int) -> Inner | None:
 
 
 def unwrap_udp(source: int, destination: int, payload: bytes, length: int) -> Inner | None:
-    """The IP packet that a UDP datagram carries for GTP-U, VXLAN (and GPE), Geneve or Teredo, or None.
+    """The IP packet that a UDP datagram carries for one of the tunnels in `TUNNEL_PORTS`, or None.
 
     Args:
         source: The datagram's source port.
@@ -94,14 +100,32 @@ def _gre(data: bytes, start: int) -> Inner | None:
 
 def _gre_payload(ethertype: int, data: bytes, offset: int, *, has_sequence: bool) -> tuple[int, int]:
     if ethertype == _PPP:
-        return link.ppp_payload(data, offset + 2 if data[offset : offset + 2] == b"\xff\x03" else offset)
-    if ethertype == _ETHERNET:
+        return _ppp(data, offset)
+    if ethertype == _WCCP:  # a proxy's redirection: its second version has a header of four bytes before the packet
+        return link.raw(data, offset if data[offset] >> 4 == 4 else offset + 4)[:2]
+    if ethertype in (_ETHERNET, _EOIP):
         return link.ethernet(data, offset)[:2]
     if ethertype == _ERSPAN_II:  # type I has no header of its own, and no sequence number in GRE's
         return link.ethernet(data, offset + 8 if has_sequence else offset)[:2]
     if ethertype == _ERSPAN_III:
         return link.ethernet(data, offset + (20 if data[offset + 11] & 1 else 12))[:2]
     return link.by_ethertype(max(ethertype, 1501), data, offset)
+
+
+def _ppp(data: bytes, offset: int) -> tuple[int, int]:
+    """PPP, with or without its address and control."""
+    return link.ppp_payload(data, offset + 2 if data[offset : offset + 2] == b"\xff\x03" else offset)
+
+
+def _l2tp(payload: bytes, length: int) -> Inner | None:
+    """L2TP (RFC 2661, section 3.1): a data message of version 2, with PPP in it."""
+    (flags,) = struct.unpack_from(">H", payload)
+    if flags & 0x800F != 0x0002 or length < 8:
+        return None
+    offset = 6 + 2 * bool(flags & 0x4000) + 4 * bool(flags & 0x0800)
+    if flags & 0x0200:
+        offset += 2 + struct.unpack_from(">H", payload, offset)[0]
+    return _ppp(payload, offset)
 
 
 def _gtp_u(payload: bytes, length: int) -> Inner | None:
@@ -165,11 +189,33 @@ def _teredo(payload: bytes, length: int) -> Inner | None:
     return 6, offset
 
 
+def _mpls(payload: bytes, length: int) -> Inner | None:
+    """MPLS (RFC 7510): nothing but labels, so that what follows them has to fill the rest."""
+    version, offset = link.by_ethertype(_MPLS, payload, 0)
+    at, header = (2, 0) if version == 4 else (4, 40)
+    (size,) = struct.unpack_from(">H", payload, offset + at)
+    return (version, offset) if offset + header + size == length else None
+
+
+def _tzsp(payload: bytes, length: int) -> Inner | None:
+    """TZSP, in which access points and MikroTik's routers send what they capture: version 1, a packet, Ethernet."""
+    version, kind, encapsulation = struct.unpack_from(">BBH", payload)
+    if version != 1 or kind > 1 or encapsulation != 1 or length < 5:
+        return None
+    offset = 4
+    while (tag := payload[offset]) != 1:  # the end of the tagged fields; 0 is a pad
+        offset += 1 if not tag else 2 + payload[offset + 1]
+    return link.ethernet(payload, offset + 1)[:2]
+
+
 TUNNEL_PORTS: Final[dict[int, Callable[[bytes, int], Inner | None]]] = {
+    _L2TP: _l2tp,
     _GTP_U: _gtp_u,
     _TEREDO: _teredo,
     _VXLAN: _vxlan,
     _VXLAN_BEFORE_IANA: _vxlan,
     _VXLAN_GPE: _vxlan_gpe,
     _GENEVE: _geneve,
+    _MPLS_IN_UDP: _mpls,
+    _TZSP: _tzsp,
 }

@@ -109,6 +109,10 @@ def test_how_the_bytes_arrive_makes_no_difference(capture: bytes, data: st.DataO
     [
         (b"", "x is empty"),
         (b"\x7fELF\x02\x01\x01", "x is an ELF program, not a capture: h3probe reads pcap and pcapng"),
+        (
+            b"snoop\0\0\0\0\0\0\2",
+            "x is a snoop capture (Solaris): h3probe reads pcap and pcapng (Wireshark's `editcap` converts it)",
+        ),
         (b"hi", "x is text, not a capture: h3probe reads pcap and pcapng"),
         (b"\x80\x81\x82", "x is no capture: h3probe reads pcap and pcapng"),
     ],

@@ -4,13 +4,21 @@ import struct
 
 import pytest
 
-from h3probe.capture.magic import LOOKED_AT, MAGICS, describe
+from h3probe.capture.magic import FOREIGN, LOOKED_AT, MAGICS, describe, foreign
 
 
 @pytest.mark.parametrize(("offset", "magic", "name"), MAGICS, ids=[name for _, _, name in MAGICS])
 def test_every_magic_is_found(offset: int, magic: bytes, name: str) -> None:
     """No entry of the table is hidden by one before it."""
-    assert describe(bytes(offset) + magic + b"\xff" * 10) == name
+    first = bytes(offset) + magic + b"\xff" * 10
+    assert (describe(first), foreign(first)) == (name, None)
+
+
+@pytest.mark.parametrize(("magic", "name"), FOREIGN, ids=[name for _, name in FOREIGN])
+def test_captures_of_other_programs_are_named(magic: bytes, name: str) -> None:
+    """A capture in a format that is not read is told from what is no capture."""
+    first = magic + b"\xff" * 20
+    assert (foreign(first), describe(first)) == (name, None)
 
 
 @pytest.mark.parametrize(
@@ -47,10 +55,10 @@ def test_texts_are_told_apart(first: bytes, name: str) -> None:
 def test_erf_is_guessed() -> None:
     """ERF has no magic number; a record of Ethernet with a time of this century looks like one."""
     record = struct.pack("<IIBB", 0, 1_700_000_000, 2, 4) + struct.pack(">HHH", 80, 0, 60) + bytes(64)
-    assert describe(record) == "perhaps an ERF capture"
+    assert foreign(record) == "perhaps an ERF capture"
 
 
 @pytest.mark.parametrize("first", [b"\x80" * 512, b"abc\0def", b"\xff\xfe\x00", bytes(range(256))])
 def test_the_rest_has_no_name(first: bytes) -> None:
     """Binary data that fits nothing is not called text."""
-    assert describe(first) is None
+    assert (describe(first), foreign(first)) == (None, None)

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from h3probe.engine import Engine
+from h3probe.events import Frame
 from h3probe.records import FindingRecord, VerdictRecord
 from h3probe.wire.quic.versions import V2
-from tests.diagnose.scenario import CHROMIUM, CLIENT, JDK, ROUTER, SERVER, Network, Packet, Quic, Tcp
+from tests.diagnose.scenario import CHROMIUM, CLIENT, JDK, ROUTER, SERVER, Network, Packet, Quic, Tcp, explain
 
 PROXY = "192.0.2.3"
 
@@ -20,6 +21,28 @@ def test_the_good_case_is_told() -> None:
     assert explained.verdicts[0].versions is None
     assert explained.verdicts[0].origin == "example.org:443"
     assert explained.verdicts[0].client == CLIENT
+
+
+def test_names_that_only_tcp_tells_keep_quic_from_being_the_first() -> None:
+    """QUIC that names no origin, beside TCP to the same address for two, is not said to be alone."""
+    network = Network()
+    network.tcp(sni="one.example").connects(0.0)
+    network.tcp(sni="two.example").connects(0.1)
+    network.quic(sni=None).connects(0.2)
+    (told,) = [verdict.sentence for verdict in network.explain().verdicts if verdict.sentence.startswith("HTTP/3")]
+    assert "from the first request" not in told
+    assert told.endswith("TCP to the same address is for names, which no QUIC packet tells here.")
+
+
+def test_what_a_snaplen_cut_of_tcp_is_not_judged() -> None:
+    """TCP whose hellos were cut may have got ready: nothing is said of its failure, and QUIC is not the first."""
+    network = Network()
+    network.tcp().connects(0.0)
+    network.quic().connects(0.1)
+    frames = [event for event in network.events() if isinstance(event, Frame)]
+    told = explain(Frame(f.number, f.time_ns, f.link_type, f.data[:100], f.length) for f in frames).sentence
+    assert "from the first request" not in told
+    assert "did not get ready" not in told
 
 
 def test_a_retry_does_not_spoil_the_good_case() -> None:
@@ -296,6 +319,9 @@ def test_only_a_refused_tcp() -> None:
     tcp = network.tcp()
     tcp.syn(0.0)
     tcp.refuse(0.01)
+    explained = network.explain()
+    assert explained.sentence == "No connection is seen: TCP was refused, and the capture holds no UDP at all."
+    network.bystander(0.5)
     assert network.explain().sentence == "No connection: TCP was refused, and no QUIC packet was sent."
 
 
@@ -433,6 +459,7 @@ def test_one_refusal_of_two_is_not_all_of_tcp() -> None:
     two.accepts(0.11)
     two.hello(0.12)
     two.rst(0.13)
+    network.bystander(0.5)
     assert network.explain().sentence.startswith("No connection: TCP ended before it was ready")
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from h3probe.redact import Mapping, Redactor
 from h3probe.wire.http1 import connect_target, parse_request_head, parse_response_head
+from h3probe.wire.proxy_protocol import header_length
 from h3probe.wire.tls import handshake_messages, parse_client_hello, records
 from tests.redact.flows import KEY, NAME, Wire, hello, payloads, redacted, server_hello
 from tests.wire.hello_builder import message, record, vector
@@ -151,6 +152,26 @@ def test_other_protocols(first: bytes) -> None:
     assert greeting[0] & 0x80
     assert b"ann" not in greeting + reply
     assert sni(inner) == NEW_NAME
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["one segment", "two"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"PROXY TCP4 203.0.113.7 203.0.113.8 40000 443\r\n",
+        b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + b"\xcb\0\x71\x07" * 3,
+    ],
+    ids=["text", "binary"],
+)
+def test_a_header_of_the_proxy_protocol(header: bytes, *, together: bool) -> None:
+    """What a load balancer says of a client is gone, the header stands, and TLS behind it is read."""
+    wire = Wire()
+    frames = [*wire.connected(), *map(wire.tcp, [header + HELLO] if together else [header, HELLO])]
+    stream = b"".join(payloads(redacted(frames, Mapping(KEY)))[3:])
+    assert header_length(stream) == len(header)
+    assert b"203.0.113" not in stream
+    assert b"\xcb\0\x71" not in stream[: len(header)]
+    assert sni(stream[len(header) :]) == NEW_NAME
 
 
 def test_a_capture_that_began_late() -> None:

@@ -80,6 +80,28 @@ def test_later_initials_go_to_the_servers_id() -> None:
         assert watch.only.answer_acked
 
 
+@pytest.mark.parametrize("scid", [CLIENT_ID, b""])
+def test_the_rest_of_a_hello_to_an_id_of_the_servers_that_was_not_seen(scid: bytes) -> None:
+    """In a capture of the client's packets alone, the keys tell that an Initial to another ID goes on with a hello."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO[:100], scid=scid))
+    watch.client(initial(HELLO[100:], offset=100, number=1, dcid=SERVER_ID, scid=scid, key_dcid=DCID))
+    assert watch.only.hello is not None
+    assert watch.only.hello.sni == "example.com"
+
+
+@pytest.mark.parametrize("server_id", [SERVER_ID, DCID])
+@pytest.mark.parametrize("scid", [CLIENT_ID, b""])
+def test_an_answer_that_the_capture_has_before_the_first_initial(scid: bytes, server_id: bytes) -> None:
+    """The server's Initial and the client's first one are one connection in either order, whatever the server's ID."""
+    watch = QuicWatch()
+    watch.server(answer(server_hello(), dcid=scid, scid=server_id), server_handshake(dcid=scid, scid=server_id))
+    watch.client(initial(HELLO, scid=scid))
+    watch.client(initial(frames=ack(0), number=1, dcid=server_id, scid=scid, key_dcid=DCID))
+    assert watch.only.hello is not None
+    assert (watch.only.dcid, watch.only.server_scid, watch.only.mid_stream) == (DCID, server_id, False)
+
+
 def test_renewed_ids_go_to_the_connection_under_way() -> None:
     """A 1-RTT packet under an ID that was agreed on in secret belongs to the latest connection that was answered."""
     watch = QuicWatch()

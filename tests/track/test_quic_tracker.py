@@ -458,6 +458,23 @@ def test_a_close_in_the_only_initial() -> None:
     assert (watch.only.initials_sent, watch.history, watch.outcome(after=1000)) == (0, "IC", "unanswered")
 
 
+def test_a_close_of_an_attempt_from_before_the_capture() -> None:
+    """An Initial with a close alone that is not the client's first packet ends what began before the capture."""
+    watch = QuicWatch()
+    watch.client(initial(frames=close(0x0C, b"No response from peer for 30 seconds"), number=5))
+    assert watch.outcome(30_000) == "mid-stream"
+
+
+def test_a_client_that_sends_1_rtt_packets_is_not_stalled() -> None:
+    """A client's 1-RTT packet comes after its handshake, whatever the capture lacks of that."""
+    watch = QuicWatch()
+    watch.client(initial(HELLO))
+    watch.server(answer(server_hello()))
+    watch.client(short(SERVER_ID), at=2000)
+    watch.client(short(SERVER_ID), at=4000)
+    assert watch.outcome() != "stalled"
+
+
 def test_a_servers_close() -> None:
     """A server's close in an Initial is `closed`, with code and reason as sent."""
     watch = QuicWatch()
@@ -564,6 +581,17 @@ def test_unknown_version() -> None:
     watch.client(long_header("initial", version=UNKNOWN, dcid=DCID, scid=CLIENT_ID).ljust(1200, b"\x01"))
     watch.server(long_header("initial", version=UNKNOWN, dcid=CLIENT_ID, scid=SERVER_ID).ljust(1200, b"\x01"))
     assert (watch.only.version_name, watch.history, watch.outcome()) == ("0x1a2a3a4a", "Uu", None)
+
+
+def test_other_traffic_on_the_ports_of_quic_opens_nothing() -> None:
+    """Media that follow on a connection's ports, with the bit of a long header set, are no connections of QUIC."""
+    watch = QuicWatch()
+    watch.handshake()
+    for number in range(40):
+        watch.client(bytes((0x80 | number, 0x60)) + number.to_bytes(4) + bytes(160))
+    watch.client(b"\xc0" + bytes(4) + bytes(1300))
+    assert watch.only.outcome(watch.now) == "established"
+    assert "U" not in watch.history
 
 
 def test_hello_retry_request_is_no_server_hello() -> None:

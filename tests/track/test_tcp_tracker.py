@@ -220,6 +220,75 @@ def test_mid_stream_client_hello_in_tiny_segments() -> None:
     assert watch.outcome() == "established"
 
 
+@pytest.mark.parametrize("together", [True, False], ids=["one segment", "two"])
+def test_a_load_balancers_header_before_tls(*, together: bool) -> None:
+    """TLS behind a header of the PROXY protocol is the server's own, in the same segment or in the next."""
+    watch = TcpWatch()
+    watch.connect()
+    header = b"PROXY TCP4 192.0.2.9 198.51.100.2 40000 443\r\n"
+    for piece in [header + HELLO] if together else [header, HELLO]:
+        watch.client(piece)
+    finish_tls(watch)
+    assert watch.only.hello is not None
+    assert (watch.outcome(), watch.only.inner, watch.only.plain) == ("established", False, False)
+
+
+def test_a_header_of_the_proxy_protocol_and_no_tls() -> None:
+    """Plain text behind it is plain text."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.client(b"PROXY UNKNOWN\r\n")
+    watch.client(b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+    assert (watch.only.plain, watch.only.hello) == (True, None)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_a_hello_cut_into_small_records(size: int) -> None:
+    """A client may cut its hello into records that end before the version does (RFC 8446, 5.1)."""
+    watch = TcpWatch()
+    watch.connect()
+    hello = client_hello()
+    watch.client(b"".join(handshake(hello[at : at + size]) for at in range(0, len(hello), size)))
+    assert watch.only.hello is not None
+
+
+def test_ports_used_anew_without_a_syn() -> None:
+    """A ClientHello far from all that a connection sent begins another one, as where only TLS was captured."""
+    watch = TcpWatch()
+    watch.client(HELLO)
+    finish_tls(watch)
+    watch.use(client_isn=0x4000_0000, server_isn=0x5000_0000)
+    watch.client(handshake(client_hello(b"other.example")))
+    first, second = watch.opened
+    assert watch.evicted == [first]
+    assert first.hello is not None
+    assert second.hello is not None
+    assert second.hello.sni == "other.example"
+
+
+def test_a_hello_repeated_to_a_server_that_is_gone_is_no_new_connection() -> None:
+    """A client repeats a lost ClientHello long after its FIN; once the connection is let go of, that is still its."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.client(HELLO)
+    watch.end(0)
+    watch.tracker.forget(watch.only)
+    watch.client(HELLO, offset=0)
+    assert len(watch.opened) == 1
+    watch.client(handshake(client_hello(b"other.example")), offset=5000)
+    assert len(watch.opened) == 2
+
+
+def test_a_syn_that_the_capture_has_late() -> None:
+    """A SYN behind the ClientHello whose sequence number it comes before is of the same connection."""
+    watch = TcpWatch()
+    watch.client(HELLO)
+    watch.syn()
+    watch.synack()
+    finish_tls(watch)
+    assert (watch.outcome(), watch.only.mid_stream, watch.only.syns) == ("established", False, 1)
+
+
 def test_late_tls() -> None:
     """TLS that begins after plain text, as STARTTLS, is followed from its ClientHello on."""
     watch = TcpWatch()
@@ -409,6 +478,85 @@ def test_a_one_sided_capture_proves_no_failure() -> None:
     assert watch.outcome() != "reset"
 
 
+def test_a_one_sided_capture_of_tls_that_ends_with_an_alert() -> None:
+    """The client's encrypted close_notify is no failure where the server's side is missing."""
+    watch = TcpWatch()
+    watch.syn()
+    watch.ack()
+    watch.client(HELLO)
+    watch.sent[1] = 3000
+    watch.client(handshake(message(16, bytes(33))) + CHANGE_CIPHER + protected(40, 22))
+    watch.client(protected(26, 21))
+    watch.end(0)
+    assert watch.outcome() is None
+
+
+def test_an_alert_behind_a_hole_proves_no_failure() -> None:
+    """Where the server's Finished was lost by the capture, an encrypted alert may be a close_notify."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.client(HELLO)
+    watch.server(handshake(server_hello(tls12=True) + message(14, b"")))
+    watch.client(handshake(message(16, bytes(33))) + CHANGE_CIPHER + protected(40, 22))
+    watch.sent[1] += 51
+    watch.server(protected(300))
+    watch.client(protected(26, 21))
+    watch.end(0)
+    assert watch.outcome() is None
+    assert not any("TLS failed" in line for line in watch.said())
+
+
+def test_an_end_that_acknowledges_what_was_not_seen_proves_no_failure() -> None:
+    """The same where nothing of the server's follows what was lost."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.client(HELLO)
+    watch.sent[1] = len(TLS13_SERVER_FLIGHT)
+    watch.end(0)
+    assert watch.outcome() is None
+
+
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [
+        (TLS13_FINISHED, TLS13_SERVER_FLIGHT),
+        (
+            handshake(message(16, bytes(33))) + CHANGE_CIPHER + protected(40, 22),
+            handshake(server_hello(tls12=True) + message(14, b"")) + CHANGE_CIPHER + protected(40, 22),
+        ),
+    ],
+    ids=["TLS 1.3", "TLS 1.2"],
+)
+def test_a_finished_that_the_capture_has_before_the_answer(client: bytes, server: bytes) -> None:
+    """A client's records that follow an answer wait for it, and make it ready then."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.client(HELLO)
+    watch.client(client)
+    assert watch.only.ready is None
+    watch.server(server)
+    assert watch.outcome() == "established"
+
+
+def test_a_lost_syn_ack_is_no_refusal() -> None:
+    """A client that acknowledged was let in, also where the server resets the connection in the end."""
+    watch = TcpWatch()
+    watch.syn()
+    watch.ack()
+    watch.client(HELLO)
+    watch.reset(1)
+    assert watch.outcome() != "refused"
+
+
+def test_a_hello_that_the_capture_lost_is_no_plain_text() -> None:
+    """Where a server answers bytes that were not captured, nothing is said of what they were."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.sent[0] = len(HELLO)
+    finish_tls(watch)
+    assert (watch.only.plain, watch.only.http, watch.outcome()) == (False, False, None)
+
+
 def test_connect_in_single_bytes_and_tls_inside() -> None:
     """A CONNECT of which every byte has its own segment opens a tunnel; the TLS inside makes the connection ready."""
     watch = TcpWatch()
@@ -446,6 +594,48 @@ def test_authentication_asked_for_first() -> None:
     assert watch.only.tunnels is not None
     assert [t.status for t in watch.only.tunnels.asked] == [407, 200]
     assert watch.outcome() == "established"
+    assert watch.only.hello is not None
+
+
+def test_a_tunnel_whose_answer_was_not_captured() -> None:
+    """A client that acknowledges an answer and says hello is in its tunnel, whatever became of the answer's packet."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.client(CONNECT)
+    watch.sent[1] += len(OK)
+    watch.client(HELLO)
+    watch.server(TLS13_SERVER_FLIGHT)
+    watch.client(TLS13_FINISHED)
+    assert watch.only.tunnels is not None
+    (tunnel,) = watch.only.tunnels.asked
+    assert (tunnel.status, tunnel.entered) == (None, True)
+    assert watch.only.hello is not None
+    assert watch.outcome() != "reset"
+
+
+def test_an_answer_that_the_capture_has_before_the_request() -> None:
+    """A proxy's answer and the request for it open the tunnel in either order."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.sent[0] = len(CONNECT)
+    watch.server(OK)
+    watch.client(CONNECT, offset=0)
+    watch.client(HELLO)
+    finish_tls(watch)
+    assert watch.only.tunnels is not None
+    assert [tunnel.status for tunnel in watch.only.tunnels.asked] == [200]
+    assert (watch.outcome(), watch.only.hello is not None) == ("established", True)
+
+
+def test_a_hello_before_the_answer_is_no_answer() -> None:
+    """A client that does not wait says hello into a connection that may still be refused."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.client(CONNECT + HELLO)
+    assert watch.only.tunnels is not None
+    (tunnel,) = watch.only.tunnels.asked
+    assert not tunnel.entered
+    watch.server(OK)
     assert watch.only.hello is not None
 
 
@@ -529,6 +719,21 @@ def test_other_protocols_are_tracked_and_not_talked_about() -> None:
     watch.connect()
     watch.server(b"SSH-2.0-OpenSSH\r\n")
     assert (watch.said(), watch.outcome()) == ([], "established")
+
+
+@pytest.mark.parametrize(("seen", "unread"), [("both", 1), ("client", 0), ("cut", 0)])
+def test_what_the_capture_lacks_is_not_forgotten(seen: str, unread: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that gives way is counted where more of it could have been read, and not where nothing comes."""
+    monkeypatch.setattr("h3probe.track.tcp_tracker.HANDSHAKES_LIMIT", 1)
+    watch = TcpWatch()
+    for port in (50000, 50001):
+        watch.use(client_isn=port, server_isn=5000, client=Endpoint(CLIENT.host, port))
+        watch.syn()
+        if seen == "both":
+            watch.synack()
+        watch.ack()
+        watch.raw(0, ACK, HELLO[:60] if seen == "cut" else HELLO, seq=port + 1, length=len(HELLO))
+    assert watch.tracker.evicted == unread
 
 
 def test_connections_are_limited() -> None:

@@ -131,6 +131,13 @@ def test_encrypted_alert_of_tls12() -> None:
     assert (talk.tls.state, talk.tls.alert) == (TlsState.FAILED, ("server", None))
 
 
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_an_encrypted_alert_after_an_answer_that_was_not_seen(side: str) -> None:
+    """Without the ServerHello nobody knows what an encrypted alert ended: a close_notify is one, too."""
+    talk = Talk().say(client=HELLO).say(**{side: protected(26, 21)})
+    assert (talk.tls.state, talk.tls.alert) == (TlsState.HELLO, None)
+
+
 def test_nothing_after_ready_counts() -> None:
     """An alert on a connection that was ready, its close_notify, is no failure of the handshake."""
     talk = Talk().say(client=HELLO).say(server=TLS13_SERVER_FLIGHT).say(client=TLS13_FINISHED)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from h3probe.errors import DecodeError, TruncatedError
-from h3probe.wire.link import LINK_TYPE_NAMES, link_type_name, network_layer
+from h3probe.errors import DecodeError, EncryptedError, TruncatedError
+from h3probe.wire.link import LINK_TYPE_NAMES, is_read, link_type_name, network_layer
 from tests.wire.packets import STATION, ethernet, ipv4, ipv6, udp
 
 PACKET4 = ipv4(udp())
@@ -29,6 +29,22 @@ FRAMES = {
     "QinQ": (1, ethernet(_u16(7, 0x8100, 8, 0x86DD), 0x88A8), 6, STATION),
     "three tags": (1, ethernet(_u16(7, 0x9100, 8, 0x8100, 9, 0x0800), 0x9100), 4, STATION),
     "two MPLS labels": (1, ethernet(bytes.fromhex("0001003f0002013f"), 0x8847), 4, STATION),
+    "Ethernet over MPLS with a control word": (
+        1,
+        ethernet(bytes.fromhex("0001013f") + bytes(4) + ethernet(b""), 0x8847),
+        4,
+        STATION,
+    ),
+    "Ethernet over MPLS without one": (
+        1,
+        ethernet(bytes.fromhex("0001013f") + ethernet(_u16(7, 0x86DD), 0x8100), 0x8847),
+        6,
+        STATION,
+    ),
+    "HSR": (1, ethernet(_u16(100, 1, 0x0800), 0x892F), 4, STATION),
+    "Cisco's metadata": (1, ethernet(_u16(0x0101, 1, 5, 0x0800), 0x8909), 4, STATION),
+    "VN-Tag": (1, ethernet(_u16(0, 5, 0x86DD), 0x8926), 6, STATION),
+    "a provider's backbone": (1, ethernet(bytes(4) + ethernet(_u16(7, 0x0800), 0x8100), 0x88E7), 4, STATION),
     "PPPoE": (1, ethernet(bytes.fromhex("110000010030") + _u16(0x0057), 0x8864), 6, STATION),
     "PPPoE in a VLAN": (1, ethernet(_u16(7, 0x8864) + bytes.fromhex("110000010030") + _u16(0x21), 0x8100), 4, STATION),
     "802.3 with SNAP": (1, ethernet(SNAP, 60), 4, STATION),
@@ -72,6 +88,42 @@ FRAMES = {
         4,
         STATION,
     ),
+    "802.11, the first of an A-MSDU": (
+        105,
+        b"\x88\x01\0\0" + b"A" * 6 + STATION + bytes(8) + b"\x80\0" + bytes(12) + _u16(99) + SNAP,
+        4,
+        STATION,
+    ),
+    "Prism": (
+        119,
+        struct.pack("<II", 0x44, 16) + bytes(8) + b"\x08\x01\0\0" + b"A" * 6 + STATION + bytes(8) + SNAP,
+        4,
+        STATION,
+    ),
+    "AVS as Prism": (
+        119,
+        struct.pack(">II", 0x80211001, 16) + bytes(8) + b"\x08\x01\0\0" + b"A" * 6 + STATION + bytes(8) + SNAP,
+        4,
+        STATION,
+    ),
+    "AVS": (
+        163,
+        struct.pack(">II", 0x80211001, 16) + bytes(8) + b"\x08\x01\0\0" + b"A" * 6 + STATION + bytes(8) + SNAP,
+        4,
+        STATION,
+    ),
+    "ENC of OpenBSD": (109, bytes(12), 6, None),
+    "PFLOG": (117, b"\x3d\x02" + bytes(62), 4, None),
+    "PPP as pppd writes it": (166, b"\x01\x03\x00\x57", 6, None),
+    "Juniper, Ethernet": (178, b"MGC\x01" + ethernet(b""), 4, STATION),
+    "Juniper, extensions": (178, b"MGC\x80" + _u16(3) + b"abc" + ethernet(b"", 0x86DD), 6, STATION),
+    "Juniper, no Ethernet": (178, b"MGC\x02" + bytes(4), 4, None),
+    "MPLS": (219, bytes.fromhex("0001003f0002013f"), 6, None),
+    "IP over InfiniBand": (242, bytes(40) + _u16(0x0800, 0), 4, None),
+    "Broadcom's switch tag": (281, ethernet(b"")[:12] + bytes(4) + _u16(0x0800), 4, STATION),
+    "Broadcom's switch tag in front": (282, bytes(4) + ethernet(b""), 4, STATION),
+    "Marvell's switch tag": (283, ethernet(b"")[:12] + bytes(4) + _u16(0x86DD), 6, STATION),
+    "Marvell's switch tag with an EtherType": (284, ethernet(b"")[:12] + bytes(8) + _u16(0x0800), 4, STATION),
     "PPI": (192, struct.pack("<BBHI", 0, 0, 8, 1) + ethernet(b""), 4, STATION),
     "PKTAP": (258, struct.pack("<III", 108, 1, 1) + bytes(96) + ethernet(b"", 0x86DD), 6, STATION),
     "PKTAP as written by macOS": (149, struct.pack("<III", 108, 1, 0) + bytes(96) + struct.pack("<I", 2), 4, None),
@@ -108,7 +160,6 @@ def test_finds_the_ip_header(link_type: int, header: bytes, version: int, statio
         (9, b"\xc0\x21" + bytes(8)),
         (105, b"\x80\0" + bytes(40)),
         (105, b"\x48\0" + bytes(40)),
-        (105, b"\x08\x41" + bytes(40)),
         (105, b"\x88\x01" + bytes(22) + b"\x80\0" + SNAP + PACKET4),
         (107, b"\x18\x41\x03\x81" + bytes(20)),
         (258, struct.pack("<III", 108, 0, 1) + bytes(200)),
@@ -119,7 +170,7 @@ def test_finds_the_ip_header(link_type: int, header: bytes, version: int, statio
     ],
 )
 def test_names_no_version_for_other_protocols(link_type: int, data: bytes) -> None:
-    """A frame that carries something other than IP, or that is encrypted or unknown, gives version 0."""
+    """A frame that carries something other than IP, or that is unknown, gives version 0."""
     assert network_layer(link_type, data)[0] == 0
 
 
@@ -158,3 +209,22 @@ def test_names() -> None:
         "SLL2",
     ]
     assert link_type_name(54321) == "LINKTYPE_54321"
+
+
+def test_headers_inside_each_other_end() -> None:
+    """LLC and VLAN tags inside each other, as many as a frame holds, are given up and not followed to the last."""
+    nested = (SNAP[:6] + _u16(0x8100, 5, 100)) * 5000
+    assert network_layer(1, ethernet(nested, 100))[0] == 0
+
+
+def test_an_encrypted_802_11_frame_says_so() -> None:
+    """A data frame with the Protected bit carries what nobody can read, which is told from carrying nothing."""
+    with pytest.raises(EncryptedError, match=r"802\.11"):
+        network_layer(105, b"\x08\x41" + bytes(60))
+
+
+def test_link_types_that_are_read() -> None:
+    """Ethernet is read; what only has a name is not."""
+    assert is_read(1)
+    assert not is_read(189)
+    assert link_type_name(189) == "USB_LINUX"

@@ -201,6 +201,21 @@ def test_ignored(data: bytes, link_type: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "link_type", "what"),
+    [
+        (bytes(40), 220, "frames of link type USB_LINUX_MMAPPED"),
+        (b"\x08\x41" + bytes(60), 105, "802.11 frames with encryption"),
+        (ipv4(bytes(40), 50), 101, "packets inside IPsec (ESP)"),
+    ],
+)
+def test_closed(data: bytes, link_type: int, what: str) -> None:
+    """What may carry TCP or UDP and cannot be looked into is counted by what it is, and is not malformed."""
+    decoder = PacketDecoder()
+    assert decoder.decode(frame(data, link_type)) is None
+    assert (decoder.closed, decoder.ignored, decoder.malformed) == ({what: 1}, 1, 0)
+
+
+@pytest.mark.parametrize(
     "data",
     [b"", ethernet(b""), ethernet(ipv4(udp()), 0x86DD), ethernet(ipv4(udp()[:7])), ethernet(ipv4(tcp()[:12], 6))],
     ids=["nothing", "no packet", "wrong version", "short UDP", "short TCP"],

@@ -26,21 +26,10 @@ def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
     if facts.truncated and not any("the middle of a packet" in gap for gap in gaps):
         gaps.append("it ends in the middle of a packet")
     gaps += [f"{count} packets were lost ({reason})" for count, reason in facts.dropped if count]
-    if facts.left:
-        gaps.append(f"{_count(facts.left, 'connection')} could not be followed to the end, to keep memory bounded")
-    if facts.forgotten:
-        gaps.append(f"{_count(facts.forgotten, 'connection')} had to be forgotten, to keep memory bounded")
+    closed = sorted(facts.closed.items(), key=lambda kind: -kind[1])
+    gaps += [f"{count} {what} cannot be looked into" for what, count in closed[:4]]
+    gaps += [text.format(_count(number, noun)) for number, noun, text in _sums(facts) if number]
     missing = facts.missing
-    if missing.late:
-        gaps.append(f"{_count(missing.late, 'QUIC connection')} had begun before it")
-    if missing.cut:
-        gaps.append(f"a snaplen cut the Initials of {_count(missing.cut, 'QUIC connection')}")
-    if missing.one_sided:
-        gaps.append(f"the server's packets are missing for {_count(missing.one_sided, 'QUIC connection')}")
-    if missing.late_tcp:
-        gaps.append(f"{_count(missing.late_tcp, 'TCP connection')} to port 443 had begun before it")
-    if facts.rests and not missing.connections:
-        gaps.append(f"of {_count(facts.rests, 'TCP connection')} it holds the end alone")
     if not gaps:
         return
     summary = f"The capture is not complete: {'; '.join(gaps)}. Nothing is concluded from what is missing."
@@ -48,6 +37,22 @@ def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
         (first, f"{name} begins in mid-stream") for first, name in missing.late_first
     ] or ([(facts.first, "the first packet")] if facts.first is not None else [])
     yield Finding(SLUG, "info", summary, evidence, ADVICE, [])
+
+
+def _sums(facts: CaptureFacts) -> tuple[tuple[int, str, str], ...]:
+    """What is counted: how much of it there is, of what, and what is said of that."""
+    missing, quic, tcp = facts.missing, "QUIC connection", "TCP connection"
+    return (
+        (facts.left, "connection", "{} could not be followed to the end, to keep memory bounded"),
+        (facts.forgotten, "connection", "{} had to be forgotten, to keep memory bounded"),
+        (missing.late, quic, "{} had begun before it"),
+        (missing.cut, quic, "a snaplen cut the Initials of {}"),
+        (missing.one_sided, quic, "the server's packets are missing for {}"),
+        (missing.one_sided_tcp, tcp, "the server's packets are missing for {}"),
+        (missing.unread_tcp, tcp, "of {} the ClientHello is cut or not whole"),
+        (missing.late_tcp, tcp, "{} to port 443 had begun before it"),
+        (0 if missing.connections else facts.rests, tcp, "of {} it holds the end alone"),
+    )
 
 
 def _count(number: int, noun: str) -> str:
@@ -60,7 +65,7 @@ RULE = Rule(
     title="The capture does not hold everything",
     looks_for=(
         "A file cut short or damaged, packets that the kernel dropped, Initials cut by a snaplen, connections whose "
-        "start or whose other direction is missing."
+        "start or whose other direction is missing; frames of a link type that is not read, encrypted 802.11, IPsec."
     ),
     advice=ADVICE,
     sources=("the capture itself",),

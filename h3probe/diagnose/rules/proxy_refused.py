@@ -67,8 +67,9 @@ def check(story: Story) -> Iterator[Finding]:
 
 def _silent(carrier: TcpConnection, tunnel: Tunnel) -> bool:
     """Whether nothing came back: not even something that the capture does not show, and the client goes on after."""
-    goes_on = not carrier.reported and carrier.client_stream.bytes_seen > tunnel.client_start
-    return carrier.server_stream.bytes_seen == 0 and not goes_on
+    goes_on = carrier.client_stream.bytes_seen > tunnel.client_start
+    unseen = not carrier.reported and (goes_on or carrier.one_sided)
+    return carrier.server_stream.bytes_seen == 0 and not unseen
 
 
 def _waited(tunnel: Tunnel) -> float:

@@ -96,9 +96,10 @@ _KNOWN = {
         _like_v1(V1, _SALT_V1, _RETRY_V1),
         Version(V2, "v2", _SALT_V2, b"quicv2 ", _TYPES_V2, *_RETRY_V2),
         *(_draft(draft) for draft in range(23, 35)),
-        # Facebook's mvfst before it took the IETF's numbers: draft 22 and draft 27.
+        # Facebook's mvfst before it took the IETF's numbers: draft 22, draft 27, and that one for experiments.
         _like_v1(0xFACEB001, _SALT_22, (None, None)),
         _like_v1(0xFACEB002, _SALT_23, _RETRY_25),
+        _like_v1(0xFACEB00E, _SALT_23, _RETRY_25),
     )
 }
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from h3probe.events import Frame
 from tests.diagnose.scenario import Network, Packet, explain
+from tests.wire.packets import ipv4
 
 RULE = "incomplete-capture"
 
@@ -68,17 +69,22 @@ def test_a_missing_direction_is_told() -> None:
     """A client that completes a handshake of which the server's part is missing."""
     network = Network()
     network.quic().connects(0.0)
+    network.tcp().connects(1.0)
     finding = network.explain(seen=lambda packet: packet.by == "client").the(RULE)
     assert "the server's packets are missing for one QUIC connection" in finding.summary
+    assert "the server's packets are missing for one TCP connection" in finding.summary
 
 
 def test_a_snaplen_is_told() -> None:
     """Initials of which only the beginning was kept."""
     network = Network()
     network.quic().initials(0.0, 1.0)
+    network.tcp().connects(2.0)
     frames = [event for event in network.events() if isinstance(event, Frame)]
     cut = [Frame(f.number, f.time_ns, f.link_type, f.data[:128], f.length) for f in frames]
-    assert "a snaplen cut the Initials of one QUIC connection" in explain(cut).the(RULE).summary
+    summary = explain(cut).the(RULE).summary
+    assert "a snaplen cut the Initials of one QUIC connection" in summary
+    assert "of one TCP connection the ClientHello is cut or not whole" in summary
 
 
 def test_a_keepalive_to_another_port_is_not_counted() -> None:
@@ -95,6 +101,16 @@ def test_a_capture_without_a_packet_has_no_frame_as_evidence() -> None:
     """Where nothing could be read, no frame number is made up."""
     finding = explain(Network().events(), truncated=True).the(RULE)
     assert all(row.frame is None or row.frame >= 1 for row in finding.evidence)
+
+
+def test_what_cannot_be_looked_into_is_named() -> None:
+    """Frames of a link type that is not read, encrypted 802.11 and IPsec are counted by what they are, most first."""
+    usb, wifi = Frame(1, 0, 189, bytes(64), 64), Frame(2, 0, 105, b"\x08\x41" + bytes(60), 62)
+    esp = [Frame(number, 0, 101, ipv4(bytes(40), 50), 60) for number in (3, 4)]
+    summary = explain([usb, wifi, *esp]).the(RULE).summary
+    assert "2 packets inside IPsec (ESP) cannot be looked into; 1 frame" in summary
+    assert "1 frames of link type USB_LINUX cannot" in summary
+    assert "1 802.11 frames with encryption cannot" in summary
 
 
 def test_unanswered_quic_is_no_missing_direction() -> None:

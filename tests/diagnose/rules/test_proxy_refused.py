@@ -341,6 +341,15 @@ def test_an_answer_that_the_capture_misses_is_no_silence() -> None:
     assert network.explain(seen=lambda packet: packet.by == "client").found(RULE) == []
 
 
+def test_a_proxy_whose_packets_are_not_captured_is_not_silent() -> None:
+    """Of the client's packets alone nothing follows about an answer, also where the client goes away."""
+    network = Network()
+    asks(network).fin(1.0)
+    explained = network.explain(seen=lambda packet: packet.by == "client")
+    assert explained.found(RULE) == []
+    assert explained.sentence.endswith("its answer is not in the capture.")
+
+
 def test_a_plain_request_is_no_tunnel() -> None:
     """A 403 to a GET is the server's own business."""
     network = Network()
