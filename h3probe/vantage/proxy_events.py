@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Union
 from h3probe import events
 from h3probe.errors import DecodeError
 from h3probe.events import Dropped, Endpoint, Process, ProxyEvent, RunEvent, Told, Uncounted, Unreadable
+from h3probe.wire.urls import is_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -178,7 +179,10 @@ def _plan(kind: type[Any]) -> tuple[_Field, ...]:
     plan = _PLANS.get(kind)
     if plan is None:
         hints = typing.get_type_hints(kind)
-        plan = tuple(_Field(each.name, each.default is MISSING, *_codec(hints[each.name])) for each in fields(kind))
+        plan = tuple(
+            _Field(each.name, each.default is MISSING, *(_NAMED.get(each.name) or _codec(hints[each.name])))
+            for each in fields(kind)
+        )
         _PLANS[kind] = plan
     return plan
 
@@ -258,6 +262,13 @@ def plain_text(value: str) -> str:
     return _SURROGATE.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", value)
 
 
+def _origin(value: object) -> str:
+    text = _text(value)
+    if not is_origin(text):
+        raise ValueError("no scheme://host:port")
+    return text
+
+
 def _hex(value: object) -> bytes:
     if not isinstance(value, str) or len(value) > LONGEST_TEXT:
         raise ValueError("no bytes in hex")
@@ -279,3 +290,5 @@ _SCALARS: Final[dict[Any, tuple[Callable[[Any], object], Callable[[object], obje
     bytes: (bytes.hex, _hex),
     Endpoint: (str, _endpoint),
 }
+_NAMED: Final = {"origin": (_SCALARS[str][0], _origin)}
+"""Fields of which more is known than their kind."""

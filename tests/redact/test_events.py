@@ -42,6 +42,8 @@ def value(name: str, hint: Any) -> object:  # noqa: ANN401 - annotations have no
         return (value(name, arguments[0]),)
     if origin is Literal:
         return arguments[0]
+    if name == "origin":
+        return "https://ann:x@www.secret.org:8443"
     if name in ("lines", "passed_on"):
         return 'h3="alt.secret.org:443"; ma=60'
     samples: dict[Any, object] = {

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from h3probe.errors import DecodeError
 from h3probe.events import (
+    AltSvcSeen,
     CaRejected,
     ClientHelloSeen,
     ConnectionEnded,
@@ -57,6 +58,9 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
+ORIGINS = st.from_regex(r"https?://[a-z.]{1,9}:[0-9]{1,4}", fullmatch=True)
+
+
 def of(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - annotations have no common type
     """Any value of an annotation that events have."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -69,7 +73,9 @@ def of(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - annotations have 
 
 def any_event(kind: type[Any]) -> st.SearchStrategy[Any]:
     """Any event of a type."""
-    return st.builds(kind, **{name: of(hint) for name, hint in typing.get_type_hints(kind).items()})
+    return st.builds(
+        kind, **{name: ORIGINS if name == "origin" else of(hint) for name, hint in typing.get_type_hints(kind).items()}
+    )
 
 
 @given(st.one_of([any_event(each) for each in TYPES.values()]))
@@ -193,6 +199,15 @@ def test_no_event_at_all(line: bytes) -> None:
     """What is no line of JSON, or too long a one, is refused by the same error."""
     with pytest.raises(DecodeError):
         parse_event(line)
+
+
+@pytest.mark.parametrize("origin", ["", "h3.test:443", "https://h3.test", "https://h:70000", "https://h:443/x"])
+def test_an_origin_is_one(origin: str) -> None:
+    """A diagnosis is about a host and a port: an origin without them is refused, and never reaches it."""
+    line = json.loads(format_event(AltSvcSeen(1, "c1", V4, "https://h3.test:443", (), ())))
+    assert parse_event(json.dumps(line))
+    with pytest.raises(DecodeError):
+        parse_event(json.dumps(line | {"origin": origin}))
 
 
 def test_a_list_is_bounded() -> None:
