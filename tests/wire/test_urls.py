@@ -28,7 +28,9 @@ def test_a_path_is_cut() -> None:
     assert len(path_of("/" + "x" * 100_000)) == LONGEST_URL
 
 
-@pytest.mark.parametrize("text", ["https://h3.test:443", "http://[::1]:80", "https://a b:1", "https://" + "a" * 255 + ":65535"])
+@pytest.mark.parametrize(
+    "text", ["https://h3.test:443", "http://[::1]:80", "https://a b:1", "https://" + "a" * 255 + ":65535"]
+)
 def test_origins(text: str) -> None:
     """Whatever a host is called, an origin has a scheme and a port."""
     assert is_origin(text)

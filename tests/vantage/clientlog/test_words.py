@@ -22,7 +22,9 @@ def test_origin_and_url(url: str, origin: str, shown: str) -> None:
     assert origin_and_url(url) == (origin, shown)
 
 
-@pytest.mark.parametrize("url", ["", "socket://h:1/", "https://", "https://[::1", "https://h:99999/", "/path", f"https://{'a' * 256}/"])
+@pytest.mark.parametrize(
+    "url", ["", "socket://h:1/", "https://", "https://[::1", "https://h:99999/", "/path", f"https://{'a' * 256}/"]
+)
 def test_what_is_no_http_url(url: str) -> None:
     """It has neither."""
     assert origin_and_url(url) is None
