@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,7 @@ from fuzz.targets import TARGETS
 CORPUS = Path(__file__).parents[1] / ".cache" / "fuzz"
 TIMEOUT_S = 60
 """After so long an input counts as one that never ends."""
+LAST_LINES = 60
 HEADER = ("target", "executions", "per second", "edges", "longest input", "finding")
 _EDGES = re.compile(rb"^#\d+\s.*?\bcov: (\d+)", re.MULTILINE)
 _RATE = re.compile(rb"^stat::average_exec_per_sec:\s*(\d+)", re.MULTILINE)
@@ -73,6 +75,12 @@ def fuzz(target: str, *, seconds: int, folder: str | None) -> Run:
     return read(target, log.read_bytes(), status)
 
 
+def end_of(target: str) -> list[str]:
+    """The last lines of what a target printed: the traceback, and the input in Base64 where that is short."""
+    with (CORPUS / f"{target}.log").open(errors="replace") as log:
+        return list(deque(log, LAST_LINES))
+
+
 def main() -> int:
     """Fuzz, print a line whenever a target is through, and the table at the end."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.run", description="Fuzz targets and print a table.")
@@ -90,6 +98,8 @@ def main() -> int:
         for run in pool.map(partial(fuzz, seconds=asked.seconds, folder=asked.seeds), targets):
             runs.append(run)
             print("  ".join(run.row()), file=sys.stderr, flush=True)
+            if run.finding:
+                print("".join(end_of(run.target)), file=sys.stderr, flush=True)
     print_table([HEADER, *(run.row() for run in runs)])
     return int(any(run.finding for run in runs))
 

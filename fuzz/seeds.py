@@ -25,9 +25,9 @@ from h3probe.wire.http2 import PREFACE
 from h3probe.wire.link import network_layer
 from h3probe.wire.packet import PacketDecoder, TcpSegment, UdpDatagram
 from h3probe.wire.tls_names import HANDSHAKE
-from tests.redact.test_events import sample
+from tests.redact.samples import sample
 from tests.track import builders
-from tests.vantage.clientlog import test_netlog as netlog
+from tests.vantage.clientlog import netlog_builder as netlog
 from tests.wire.quic_builder import close, crypto
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def _made_up(target: str) -> list[bytes]:
             b"\x01"
             + join([b"\x00GET / HTTP/1.1\r\nHost: h3.test\r\n\r\n", b"\x01" + _RESPONSE, b"\x03\x18\x00\x00\x01\x00"]),
         ],
-        "observed": [b"\n".join(_events())],
-        "events": [b"\n".join(_events())],
+        "observed": [*_events(), b"\n".join(_events())],
+        "events": [*_events(), b"\n".join(_events())],
         "json": [json.dumps(_ENVIRONMENT).encode()],
         "net-log": [netlog.file(*netlog.EVENTS).encode()],
         "live-log": [b"\x05" + _HTTP1],
