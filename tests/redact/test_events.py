@@ -7,6 +7,8 @@ from dataclasses import MISSING, fields
 from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from h3probe.events import (
     ConnectionOwner,
@@ -26,6 +28,7 @@ from h3probe.redact.events import EventRedactor, Observed
 from h3probe.vantage.proxy_events import OBSERVED_TYPES, format_observed, parse_observed
 from tests.redact.flows import KEY
 from tests.redact.samples import HERE, SECRETS, THERE, sample, value
+from tests.vantage.test_proxy_events import any_event
 
 
 @pytest.fixture
@@ -135,3 +138,10 @@ def test_hostile_words(redactor: EventRedactor) -> None:
     assert owner is not None
     assert owner.process is not None
     assert "ann" not in owner.process.name
+
+
+@given(st.one_of([any_event(kind) for kind in OBSERVED_TYPES.values()]))
+def test_any_event(event: Any) -> None:  # noqa: ANN401 - one of many
+    """Whatever stands in an event: what is made of it is written, and read again as the same."""
+    made = EventRedactor(Mapping(KEY)).event(event)
+    assert made is None or parse_observed(format_observed(made, 1)) == (made, 1)
