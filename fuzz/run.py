@@ -56,7 +56,7 @@ def read(target: str, output: bytes, status: int) -> Run:
     edges = [int(each) for each in _EDGES.findall(output)]
     longest = _LONGEST.findall(output)
     findings = _FINDING.findall(output)
-    finding = os.fsdecode(findings[-1]) if findings else ""
+    finding = os.fsdecode(findings[-1]) if findings and status != 0 else ""
     if status != 0 and not finding:
         finding = (output.splitlines() or [b"nothing was printed"])[-1].decode(errors="replace")
     slowest = f"{int(longest[-1][0])} ms for {int(longest[-1][1]):,} B" if longest else "under 1 ms"
@@ -69,7 +69,8 @@ def fuzz(target: str, *, seconds: int, folder: str | None) -> Run:
     CORPUS.mkdir(parents=True, exist_ok=True)
     log = CORPUS / f"{target}.log"
     command = [sys.executable, "-m", "fuzz.one", target, *(["--seeds", folder] if folder else [])]
-    command += [f"-max_total_time={seconds}", f"-timeout={TIMEOUT_S}", "-print_final_stats=1"]
+    command += [f"-max_total_time={seconds}", "-print_final_stats=1"]
+    command += [f"-timeout={TIMEOUT_S}", f"-report_slow_units={TIMEOUT_S}"]
     with log.open("wb") as stream:
         status = subprocess.run(command, stdout=stream, stderr=subprocess.STDOUT, check=False).returncode  # noqa: S603 - this program
     return read(target, log.read_bytes(), status)
