@@ -214,10 +214,8 @@ class TcpTracker:
             connection.mid_stream = connection.cut = not segment.flags & SYN
         if segment.flags & SYN:
             self._syn(connection, segment, mark, from_client=from_client)
-        elif from_client and segment.flags & (ACK | RST) == ACK and connection.connecting:
-            # One-sided captures have no SYN-ACK; the client's ACK tells that there was one.
-            if not _is_far(segment, connection.client_stream):
-                self._connected(connection, segment, mark)
+        elif from_client and connection.connecting and _connects(segment, connection):
+            self._connected(connection, segment, mark)
         if segment.payload or segment.length:
             self._payload(connection, segment, mark, from_client=from_client)
         if segment.flags & (FIN | RST) and not _is_guessed(segment, connection, from_client=from_client):
@@ -456,6 +454,11 @@ def _quotes(error: IcmpError, connection: TcpConnection) -> bool:
     if error.source != connection.client:
         return True
     return int.from_bytes(error.quoted[4:8]) in (connection.client_isn, (connection.client_isn + 1) & 0xFFFF_FFFF)
+
+
+def _connects(segment: TcpSegment, connection: TcpConnection) -> bool:
+    """Whether the client's segment tells that its SYN was answered: one-sided captures have no SYN-ACK."""
+    return segment.flags & (ACK | RST) == ACK and not _is_far(segment, connection.client_stream)
 
 
 def _is_guessed(segment: TcpSegment, connection: TcpConnection, *, from_client: bool) -> bool:

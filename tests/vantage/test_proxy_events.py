@@ -20,9 +20,14 @@ from h3probe.events import (
     ConnectionOwner,
     Dropped,
     Endpoint,
+    Exchange,
     Process,
     ProxyDied,
     ProxyEvent,
+    RunBegan,
+    ToldAltSvc,
+    ToldAsked,
+    ToldExchange,
     TunnelAnswered,
     TunnelAsked,
 )
@@ -58,9 +63,6 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
-ORIGINS = st.from_regex(r"https?://[a-z.]{1,9}:[0-9]{1,4}", fullmatch=True)
-
-
 def of(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - annotations have no common type
     """Any value of an annotation that events have."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -71,10 +73,25 @@ def of(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - annotations have 
     return SCALARS[hint] if origin is None else st.one_of([of(each) for each in arguments])
 
 
+ORIGINS = st.from_regex(r"https?://[a-z.]{1,9}:[0-9]{1,4}", fullmatch=True)
+PORTS = st.integers(0, 65535)
+NAMED: dict[tuple[type, str], st.SearchStrategy[Any]] = {
+    **{(kind, "origin"): ORIGINS for kind in (AltSvcSeen, Exchange, ToldAltSvc, ToldAsked, ToldExchange)},
+    (TunnelAsked, "port"): PORTS,
+    (ToldExchange, "local_port"): st.none() | PORTS,
+    (ToldAltSvc, "local_port"): st.none() | PORTS,
+    (RunBegan, "ports"): st.none() | st.lists(PORTS).map(tuple),
+    (RunBegan, "local"): st.lists(st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16)).map(tuple),
+    (ClientHelloSeen, "quic_version"): st.none() | st.integers(0, 2**32 - 1),
+}
+"""Fields that hold less than their annotation says."""
+
+
 def any_event(kind: type[Any]) -> st.SearchStrategy[Any]:
     """Any event of a type."""
+    hints = typing.get_type_hints(kind)
     return st.builds(
-        kind, **{name: ORIGINS if name == "origin" else of(hint) for name, hint in typing.get_type_hints(kind).items()}
+        kind, **{name: NAMED[kind, name] if (kind, name) in NAMED else of(hint) for name, hint in hints.items()}
     )
 
 
@@ -201,13 +218,24 @@ def test_no_event_at_all(line: bytes) -> None:
         parse_event(line)
 
 
-@pytest.mark.parametrize("origin", ["", "h3.test:443", "https://h3.test", "https://h:70000", "https://h:443/x"])
-def test_an_origin_is_one(origin: str) -> None:
-    """A diagnosis is about a host and a port: an origin without them is refused, and never reaches it."""
-    line = json.loads(format_event(AltSvcSeen(1, "c1", V4, "https://h3.test:443", (), ())))
-    assert parse_event(json.dumps(line))
-    with pytest.raises(DecodeError):
-        parse_event(json.dumps(line | {"origin": origin}))
+@pytest.mark.parametrize(
+    ("event", "field", "values"),
+    [
+        (AltSvcSeen(1, "c1", V4, "https://h:1", (), ()), "origin", ["", "h:1", "https://h", "https://h:70000"]),
+        (ASKED, "port", [65536]),
+        (ToldExchange(1, "client-log", "https://h:1", "GET", ""), "local_port", [65536]),
+        (RunBegan(1, "", "live", "wire"), "ports", [[443, 65536]]),
+        (RunBegan(1, "", "live", "wire"), "local", [["7f0000"], [""]]),
+        (ClientHelloSeen(1, "c1", V4, V6, "udp", None, None, (), ""), "quic_version", [2**32]),
+    ],
+)
+def test_a_value_that_there_cannot_be_is_refused(event: Observed, field: str, values: list[object]) -> None:
+    """A diagnosis is about a host and a port, and counts on versions and addresses being some."""
+    line = json.loads(format_observed(event, 0))
+    assert parse_observed(json.dumps(line)) == (event, 0)
+    for value in values:
+        with pytest.raises(DecodeError):
+            parse_observed(json.dumps(line | {field: value}))
 
 
 def test_a_list_is_bounded() -> None:
