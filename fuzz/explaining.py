@@ -17,11 +17,13 @@ from h3probe.capture.bundle import MEMBERS, Bundle
 from h3probe.engine import Engine
 from h3probe.errors import CaptureError, DecodeError
 from h3probe.events import Frame, Secrets
-from h3probe.redact import Mapping, Redactor
+from h3probe.redact import Mapping as Names
+from h3probe.redact import Redactor
 from h3probe.run import thinned
 from h3probe.run.explaining import Explained, outlines
 from h3probe.run.replaying import Replay
 from h3probe.show import report
+from h3probe.show.console import Console, render_end
 from h3probe.show.har import har
 from h3probe.show.ndjson import to_json
 from h3probe.show.ndjson_read import from_json
@@ -30,7 +32,7 @@ from h3probe.vantage.proxy_events import parse_observed
 from h3probe.vantage.recorded import Recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from h3probe.events import Event
     from h3probe.records import AnyRecord
@@ -67,21 +69,29 @@ def engine(data: bytes) -> None:
 def shown(data: bytes) -> None:
     """IP packets, and what is shown of them to people and to other programs."""
     frames = list(ip_packets(data))
-    subject = Engine("fuzz", None)
-    found = Explained()
-    found.records(explain(_with_moments(frames, subject, found), subject))
+    show(frames, {frame.number: frame for frame in frames})
+
+
+def show(events: Iterable[Event], frames: Mapping[int, Frame]) -> None:
+    """Explain events, and show that in every way there is."""
+    subject, found, text = Engine("fuzz", None), Explained(), io.StringIO()
+    found.records(explain(_with_moments(events, subject, found), subject))
     found.moments(subject.take_moments())
     found.stories = outlines(subject)
     for record in found.all_records:
         assert from_json(to_json(record)) == record
     json.dumps(har(found.all_records), allow_nan=False)
-    page = report.render(found, {frame.number: frame for frame in frames}, title="fuzz")
-    assert page.replace("\n", "").isprintable()
+    console = Console(text)
+    for moment in found.all_moments:
+        console.moment(moment)
+    render_end(console, found.all_records)
+    for shown_as in (text.getvalue(), report.render(found, frames, title="fuzz")):
+        assert shown_as.replace("\n", "").isprintable()
 
 
-def _with_moments(frames: Iterable[Frame], subject: Engine, found: Explained) -> Iterator[Frame]:
-    for frame in frames:
-        yield frame
+def _with_moments(events: Iterable[Event], subject: Engine, found: Explained) -> Iterator[Event]:
+    for event in events:
+        yield event
         found.moments(subject.take_moments())
 
 
@@ -108,7 +118,7 @@ def bundle(data: bytes) -> None:
 def redacted(frames: Iterable[Frame]) -> None:
     """Redact frames: as many bytes in each that is let through, and nothing that could be read cannot be any more."""
     frames = list(frames)
-    redactor = Redactor(Mapping(bytes(32)))
+    redactor = Redactor(Names(bytes(32)))
     made = [frame for each in frames for frame in redactor.frame(each)] + redactor.finish()
     kept = {frame.number for frame in made}
     assert len(made) + redactor.dropped.total() == len(frames)
