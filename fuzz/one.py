@@ -17,13 +17,12 @@ import atheris
 
 with atheris.instrument_imports(include=["h3probe"]):
     from fuzz.seeds import seeds
-    from fuzz.targets import TARGETS, most_work
+    from fuzz.targets import CORPUS, TARGETS, most_work
     from fuzz.work import work
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CORPUS = Path(__file__).parents[1] / ".cache" / "fuzz"
 MS_NS = 1_000_000
 
 

@@ -17,11 +17,9 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from fuzz.targets import TARGETS
+from fuzz.targets import CORPUS, TARGETS
 
-CORPUS = Path(__file__).parents[1] / ".cache" / "fuzz"
 TIMEOUT_S = 60
 """After so long an input counts as one that never ends."""
 LAST_LINES = 60

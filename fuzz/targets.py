@@ -5,6 +5,7 @@ Adding one takes a function, a name here, and inputs to start from in `fuzz/seed
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz import conversations, decoders, explaining, handshakes, mixes, texts
@@ -12,6 +13,8 @@ from fuzz import conversations, decoders, explaining, handshakes, mixes, texts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+CORPUS = Path(__file__).parents[1] / ".cache" / "fuzz"
+"""Where what targets have learnt is kept, a folder each, with their logs and what broke them beside these."""
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "quic": decoders.quic,
     "quic-frames": decoders.quic_frames,
