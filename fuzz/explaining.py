@@ -20,7 +20,7 @@ from h3probe.events import Frame, Secrets
 from h3probe.redact import Mapping as Names
 from h3probe.redact import Redactor
 from h3probe.run import thinned
-from h3probe.run.explaining import Explained, outlines
+from h3probe.run.explaining import Explained
 from h3probe.run.replaying import Replay
 from h3probe.show import report
 from h3probe.show.console import Console, render_end
@@ -77,7 +77,7 @@ def show(events: Iterable[Event], frames: Mapping[int, Frame]) -> None:
     subject, found, text = Engine("fuzz", None), Explained(), io.StringIO()
     found.records(explain(_with_moments(events, subject, found), subject))
     found.moments(subject.take_moments())
-    found.stories = outlines(subject)
+    found.stories = subject.outlines
     for record in found.all_records:
         assert from_json(to_json(record)) == record
     json.dumps(har(found.all_records), allow_nan=False)
