@@ -27,7 +27,7 @@ from h3probe.show.console import Console, render_end
 from h3probe.show.har import har
 from h3probe.show.ndjson import to_json
 from h3probe.show.ndjson_read import from_json
-from h3probe.track import thinning
+from h3probe.track import thinning_pass
 from h3probe.vantage.proxy_events import parse_observed
 from h3probe.vantage.recorded import Recorded
 
@@ -36,13 +36,14 @@ if TYPE_CHECKING:
 
     from h3probe.events import Event
     from h3probe.records import AnyRecord
+    from h3probe.wire.packet import Transported
 
 RAW = 101
 MILLISECOND_NS = 1_000_000
 CHUNK = 1 << 16
 
 
-def explain(events: Iterable[Event], engine: Engine | None = None) -> list[AnyRecord]:
+def explain(events: Iterable[Event | Transported], engine: Engine | None = None) -> list[AnyRecord]:
     """Run an engine, and hold it to its contract."""
     subject = Engine("fuzz", None) if engine is None else engine
     replay = Replay(subject)
@@ -150,13 +151,12 @@ def said(file: bytes, secrets: bytes = b"", *, in_blocks: bool) -> list[str]:
     return [to_json(record) for record in records]
 
 
-def _in_small_blocks(reader: CaptureReader, subject: Engine) -> Iterator[Event]:
+def _in_small_blocks(reader: CaptureReader, subject: Engine) -> Iterator[Event | Transported]:
     """As if the capture were large."""
     with (
         mock.patch.object(thinned, "LARGE", 0),
-        mock.patch.object(thinning, "_WORTH", 1),
-        mock.patch.object(thinning, "_WORTH_EARLIER", 1),
-        mock.patch.object(thinning, "_FEW", 3),
+        mock.patch.object(thinning_pass, "_WORTH", 1),
+        mock.patch.object(thinning_pass, "FEW", 3),
         mock.patch.object(blocks, "FEWEST", 1),
         mock.patch.object(blocks, "ONE_BY_ONE", 0),
         mock.patch.object(blocks, "SIZE", 4096),
