@@ -6,11 +6,12 @@ Each generator is endless, and its frames are stamped with the time they are tol
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from itertools import count, cycle
 from typing import TYPE_CHECKING
 
 from h3probe.events import Endpoint
-from h3probe.wire.packet import ACK, SYN, TcpSegment, UdpDatagram
+from h3probe.wire.packet import ACK, RST, SYN, TcpSegment, UdpDatagram
 from tests.track import builders
 from tests.wire import packets, quic_builder
 
@@ -163,3 +164,98 @@ TRAFFIC: dict[str, Callable[[], Iterator[Frame]]] = {
         endless_heads,
     )
 }
+
+
+AIMED_AT_TCP = ("resets of what was never sent", "hellos from somewhere in the stream")
+AIMED = (
+    "negotiation from both sides",
+    "retries from both sides",
+    "ICMP about what was never sent",
+    "DNS loops for the client",
+    "fragments between the two",
+    *AIMED_AT_TCP,
+)
+
+
+def aimed(over_quic: tuple[Endpoint, Endpoint], over_tcp: tuple[Endpoint, Endpoint]) -> dict[str, Iterator[Frame]]:
+    """Traffic in the name of honest connections over IPv4, by somebody who sees none of their packets.
+
+    Args:
+        over_quic: Client and server of a QUIC connection.
+        over_tcp: Those of a TCP connection.
+
+    Returns:
+        Endless frames for each name in `AIMED`.
+    """
+    made = (
+        _negotiations(*over_quic),
+        _retries(*over_quic),
+        _icmp(*over_quic, over_tcp),
+        _loops(*over_quic),
+        _fragments(over_quic, over_tcp),
+        _resets(*over_tcp),
+        _hellos(*over_tcp),
+    )
+    return dict(zip(AIMED, made, strict=True))
+
+
+def _guesses() -> Iterator[int]:
+    """Numbers of 32 bits that are never right but by chance; the same ones each time."""
+    number = 1
+    while True:
+        number = (number * 1_103_515_245 + 12_345) & 0xFFFF_FFFF
+        yield number
+
+
+def _negotiations(client: Endpoint, server: Endpoint) -> Iterator[Frame]:
+    for number in _guesses():
+        packet = quic_builder.version_negotiation(0x6B3343CF, dcid=number.to_bytes(8), scid=number.to_bytes(5))
+        yield down(client, packet, server)
+        yield up(client, packet, server)
+
+
+def _retries(client: Endpoint, server: Endpoint) -> Iterator[Frame]:
+    for forged in cycle((True, False)):
+        yield down(client, builders.retry(forged=forged), server)
+        yield up(client, builders.retry(forged=forged), server)
+
+
+def _icmp(client: Endpoint, server: Endpoint, over_tcp: tuple[Endpoint, Endpoint]) -> Iterator[Frame]:
+    for number in _guesses():
+        sent = (
+            up(client, number.to_bytes(4) * 2, server),
+            segment(over_tcp[0], number, SYN, server=over_tcp[1]),
+            segment(over_tcp[0], number, ACK, server=over_tcp[1]),
+        )
+        for frame in sent:
+            body = struct.pack(">BBHI", 3, (1, 3, 13)[number % 3], 0, 0) + frame.data[14:42]
+            header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 1, 0, 64, 1, 0) + HOST + client.host
+            yield packets.frame(bytes(12) + b"\x08\x00" + header + body)
+
+
+def _loops(client: Endpoint, server: Endpoint) -> Iterator[Frame]:
+    for name in cycle(LOOPS):
+        message = struct.pack(">HHHHHH", 1, 0x8180, 1, 1, 0, 0) + name + struct.pack(">HH", 65, 1)
+        yield down(client, message + name + struct.pack(">HHIH", 65, 1, 60, 0), Endpoint(server.host, 53))
+
+
+def _fragments(*ends: tuple[Endpoint, Endpoint]) -> Iterator[Frame]:
+    for number, (source, destination) in zip(_guesses(), cycle(ends), strict=False):
+        payload = struct.pack(">HH", source.port, destination.port) + bytes(996)
+        for offset in (0, 50, 100):
+            fields = (0x45, 0, 1020, number & 0xFFFF, 0x2000 | offset, 64, 6 if destination == ends[1][1] else 17, 0)
+            header = struct.pack(">BBHHHBBH", *fields) + source.host + destination.host
+            yield packets.frame(bytes(12) + b"\x08\x00" + header + payload)
+
+
+def _resets(client: Endpoint, server: Endpoint) -> Iterator[Frame]:
+    for number in _guesses():
+        fact = TcpSegment(1, START, server, client, 0, number, RST | ACK, b"", 0)
+        yield builders.to_frame(fact)
+        yield builders.to_frame(replace(fact, seq=number, ack=0, flags=RST))
+
+
+def _hellos(client: Endpoint, server: Endpoint) -> Iterator[Frame]:
+    hello = builders.handshake(builders.client_hello(b"other.example"))
+    for number in _guesses():
+        yield segment(client, number, ACK, hello, server)

@@ -271,8 +271,9 @@ def _add_surroundings(
 
 
 def origin_of_url(origin: str) -> str:
-    """`https://host:port` as `host:port`."""
-    return clean(origin.partition("://")[2] or origin, 300).lower()
+    """`https://host:port` as `host:port`; however long the host is, the port stays."""
+    host, _, port = (origin.partition("://")[2] or origin).rpartition(":")
+    return f"{clean(host, 300)}:{port}".lower()
 
 
 def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:

@@ -187,6 +187,8 @@ def read_toml(file: str, text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{file}: {error}") from None
+    except RecursionError:
+        raise UserError(f"{file}: lists or tables within each other, too many of them") from None
 
 
 def read_scenario(name: str, top: Table, *, title: str, about: str) -> Scenario:

@@ -197,7 +197,7 @@ def _pack(folder: Path, target: Path, found: Found, *, force: bool) -> None:
         environment = _environment(folder, found)
         title = clean(target.name)  # a name may be no text, and a line of a text file is one line
         archive.writestr(bundle.README, _readme(title, environment))
-        shown = _write_capture(archive, folder / bundle.CAPTURE, found, environment.get("os"))
+        shown = _write_capture(archive, folder / bundle.CAPTURE, found, _said(environment, "os"))
         for member in (bundle.OBSERVED, bundle.EVENTS):
             with _source(folder / member, found) as source, archive.open(member, "w", force_zip64=True) as sink:
                 shutil.copyfileobj(source, sink)
@@ -206,12 +206,18 @@ def _pack(folder: Path, target: Path, found: Found, *, force: bool) -> None:
         archive.writestr(bundle.REPORT, render(found.told, shown, title=title).encode("utf-8", "replace"))
 
 
+def _said(environment: Mapping[str, Any], name: str) -> str | None:
+    """What an environment says, in one line; a bundle that is bundled again may have anything there."""
+    value = environment.get(name)
+    return clean(value) if isinstance(value, str) else None
+
+
 def _readme(title: str, environment: Mapping[str, Any]) -> str:
-    kept = environment.get("packets_kept")
+    kept = _said(environment, "packets_kept")
     return README.format(
         title=title,
         line="=" * len(title),
-        version=environment.get("h3probe"),
+        version=_said(environment, "h3probe"),
         kept=kept,
         holds=REDACTED if "redacted" in environment else WITH_PAYLOAD if kept == WHOLE else WITHOUT_PAYLOAD,
     )

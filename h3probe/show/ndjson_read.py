@@ -33,7 +33,7 @@ def from_json(line: str) -> records.AnyRecord:
         cls = _TYPES[given.pop("type")]
         names = {JSON_NAMES.get((cls, field.name), field.name): field.name for field in fields(cls)}
         record: records.AnyRecord = cls(**{names[name]: _part(name, value) for name, value in given.items()})
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a record: {error}") from None
     else:
         return record

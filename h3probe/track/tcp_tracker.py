@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from h3probe.text import clean
 from h3probe.track.clock import NS
@@ -35,10 +35,17 @@ OTHER_PROTOCOLS = frozenset({20, 21, 22, 23, 25, 53, 88, 110, 111, 135, 139, 143
                              11211, 27017})  # fmt: skip
 # Handshakes that are put together at the same time: what bounds the bytes held, whatever they are.
 HANDSHAKES_LIMIT = 1_024
+# Bytes that a capture may lack before a ClientHello that does not begin its stream, and before an early end; and before
+# anything else while a handshake is read. What is further off is from somebody who guesses, and sees no packet.
+LEAP: Final = 1 << 16
+FAR: Final = 1 << 24
 # RFC 6298, 2: a first retransmission comes after a second, or 200 ms where a system is eager.
 RETRANSMISSION_NS = NS // 10
 # A request for connect-udp is a GET, in absolute form where it is sent to a proxy; its head tells it from others.
 CONNECT_PREFIXES = (b"CONNECT ", b"GET ")
+
+# How long the ports of a connection whose end was not seen are its own.
+QUIET_NS = 5 * NS
 
 
 class TcpTracker:
@@ -221,12 +228,11 @@ class TcpTracker:
             connection.mid_stream = connection.cut = not segment.flags & SYN
         if segment.flags & SYN:
             self._syn(connection, segment, mark, from_client=from_client)
-        elif from_client and segment.flags & (ACK | RST) == ACK and connection.connecting:
-            # One-sided captures have no SYN-ACK; the client's ACK tells that there was one.
+        elif from_client and connection.connecting and _connects(segment, connection):
             self._connected(connection, segment, mark)
         if segment.payload or segment.length:
             self._payload(connection, segment, mark, from_client=from_client)
-        if segment.flags & (FIN | RST):
+        if segment.flags & (FIN | RST) and not _is_guessed(segment, connection, from_client=from_client):
             self._end(connection, segment, mark, from_client=from_client)
 
     def _syn(self, connection: TcpConnection, segment: TcpSegment, mark: Mark, *, from_client: bool) -> None:
@@ -269,6 +275,8 @@ class TcpTracker:
         if stream.base is None:
             stream.base = seq
         offset = stream.offset(seq)
+        if stream.data is not None and not connection.mid_stream and offset - stream.bytes_seen > FAR:
+            return
         if connection.tls is None and self._tls_starts(connection, segment, offset, from_client=from_client):
             stream = connection.client_stream
             offset = 0
@@ -301,6 +309,8 @@ class TcpTracker:
         if connection.tunnels is not None and connection.tunnels.asked:
             return False
         if not looks_like_client_hello(segment.payload):
+            return False
+        if not connection.mid_stream and not -LEAP <= offset - connection.client_stream.bytes_seen <= LEAP:
             return False
         if not from_client:
             if not connection.mid_stream:
@@ -509,11 +519,40 @@ def _is_anothers_syn(connection: TcpConnection, segment: TcpSegment) -> bool:
 
 
 def _is_anothers_hello(connection: TcpConnection, segment: TcpSegment) -> bool:
-    """Whether a ClientHello is so far from all that a connection has sent that its ports are used anew, SYN unseen."""
+    """Whether a ClientHello is so far from all that a connection has sent that its ports are used anew, SYN unseen.
+
+    A capture that holds SYNs would hold its, too: while the connection is at work that is somebody's who guesses.
+    """
     if segment.payload[:1] != b"\x16" or connection.tls is None or segment.source != connection.client:
+        return False
+    at_work = connection.ended is None and segment.time_ns - connection.last.time_ns < QUIET_NS
+    if at_work and connection.client_isn is not None:
         return False
     ahead = connection.client_stream.offset(segment.seq) - connection.client_stream.bytes_seen
     return abs(ahead) > STREAM_LIMIT and looks_like_client_hello(segment.payload)
+
+
+def _connects(segment: TcpSegment, connection: TcpConnection) -> bool:
+    """Whether the client's segment tells that its SYN was answered: one-sided captures have no SYN-ACK."""
+    return segment.flags & (ACK | RST) == ACK and not _is_far(segment, connection.client_stream)
+
+
+def _is_guessed(segment: TcpSegment, connection: TcpConnection, *, from_client: bool) -> bool:
+    """Whether an end that comes before a connection is ready is from nobody who sees it: no host takes that for one."""
+    if connection.mid_stream or connection.reported or connection.ready is not None:
+        return False
+    if connection.synack is None and connection.connected is None and not from_client:
+        # A reset answers a SYN by acknowledging it (RFC 9293, 3.10.7.3).
+        if connection.client_isn is None:
+            return False
+        acknowledged = (segment.ack - connection.client_isn - 1) & 0xFFFF_FFFF
+        return not segment.flags & ACK or acknowledged > connection.client_stream.bytes_seen
+    return _is_far(segment, connection.client_stream if from_client else connection.server_stream)
+
+
+def _is_far(segment: TcpSegment, stream: Stream) -> bool:
+    """Whether a segment lies where no capture of this stream can have come to."""
+    return stream.base is not None and abs(stream.offset(segment.seq) - stream.bytes_seen) > LEAP
 
 
 def _sent_by_server(segment: TcpSegment) -> bool:

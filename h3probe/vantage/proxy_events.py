@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Union
 from h3probe import events
 from h3probe.errors import DecodeError
 from h3probe.events import Dropped, Endpoint, Process, ProxyEvent, RunEvent, Told, Uncounted, Unreadable
+from h3probe.wire.urls import is_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -178,22 +179,24 @@ def _plan(kind: type[Any]) -> tuple[_Field, ...]:
     plan = _PLANS.get(kind)
     if plan is None:
         hints = typing.get_type_hints(kind)
-        plan = tuple(_Field(each.name, each.default is MISSING, *_codec(hints[each.name])) for each in fields(kind))
+        plan = tuple(
+            _Field(each.name, each.default is MISSING, *_codec(hints[each.name], each.name)) for each in fields(kind)
+        )
         _PLANS[kind] = plan
     return plan
 
 
-def _codec(hint: Any) -> tuple[Callable[[Any], object], Callable[[object], object]]:  # noqa: ANN401 - annotations have no common type
+def _codec(hint: Any, name: str) -> tuple[Callable[[Any], object], Callable[[object], object]]:  # noqa: ANN401 - annotations have no common type
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, Union):
         (inner,) = (each for each in arguments if each is not type(None))
-        encode, decode = _codec(inner)
+        encode, decode = _codec(inner, name)
         return (
             lambda value: None if value is None else encode(value),
             lambda value: None if value is None else decode(value),
         )
     if origin is tuple:
-        encode, decode = _codec(arguments[0])
+        encode, decode = _codec(arguments[0], name)
         return lambda value: [encode(each) for each in value[:MOST_ITEMS]], lambda value: _items(value, decode)
     if origin is Literal:
         return _same, lambda value: _choice(value, arguments)
@@ -203,7 +206,15 @@ def _codec(hint: Any) -> tuple[Callable[[Any], object], Callable[[object], objec
             lambda value: {each.name: each.encode(getattr(value, each.name)) for each in plan},
             lambda value: _part(hint, value),
         )
-    return _SCALARS[hint]
+    encode, decode = _SCALARS[hint]
+    check = _CHECKS.get((name, hint))
+    return encode, decode if check is None else lambda value: _checked(decode(value), *check)
+
+
+def _checked[T](value: T, fits: Callable[[T], bool], wanted: str) -> T:
+    if not fits(value):
+        raise ValueError(f"no {wanted}")
+    return value
 
 
 def _part(kind: type[Any], value: object) -> object:
@@ -279,3 +290,13 @@ _SCALARS: Final[dict[Any, tuple[Callable[[Any], object], Callable[[object], obje
     bytes: (bytes.hex, _hex),
     Endpoint: (str, _endpoint),
 }
+_PORT: Final = (lambda port: port <= 0xFFFF, "port")
+_CHECKS: Final[dict[tuple[str, type], tuple[Callable[[Any], bool], str]]] = {
+    ("origin", str): (is_origin, "scheme://host:port"),
+    ("port", int): _PORT,
+    ("local_port", int): _PORT,
+    ("ports", int): _PORT,
+    ("quic_version", int): (lambda version: version <= 0xFFFF_FFFF, "version of QUIC"),
+    ("local", bytes): (lambda address: len(address) in {4, 16}, "address"),
+}
+"""What is known of a field beside its kind; whoever reads events relies on it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from h3probe.errors import DecodeError
-from h3probe.wire.urls import path_of
+from h3probe.wire.urls import is_origin, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 LONGEST_VALUE: Final = 4096
 """Characters of a value that are kept."""
 _LONGEST_METHOD: Final = 64
-_LONGEST_AUTHORITY: Final = 320
 _ALT_SVC_LINES: Final = 16
 
 
@@ -85,7 +84,7 @@ def request(stream: int, fields: Iterable[tuple[bytes, bytes]]) -> Request | Non
     """Read the head of a request; None for trailers.
 
     Raises:
-        DecodeError: There is no authority, or more than one of a pseudo-header field.
+        DecodeError: There is no authority that makes an origin, or more than one of a pseudo-header field.
     """
     found = _wanted(fields, {b":method", b":scheme", b":authority", b":path", b"host", b"alt-used"})
     if b":method" not in found:
@@ -95,14 +94,17 @@ def request(stream: int, fields: Iterable[tuple[bytes, bytes]]) -> Request | Non
         raise DecodeError("a request without an authority")
     used = found.get(b"alt-used")
     scheme = found.get(b":scheme")
-    return Request(
+    made = Request(
         stream,
         found[b":method"][0][:_LONGEST_METHOD],
         scheme[0][:_LONGEST_METHOD].lower() if scheme else None,
-        authority[0].rpartition("@")[2][:_LONGEST_AUTHORITY],
+        authority[0].rpartition("@")[2],
         path_of(found.get(b":path", [""])[0]),
         used[0][:LONGEST_VALUE] if used else None,
     )
+    if not is_origin(made.origin):
+        raise DecodeError("a request whose scheme and authority make no origin")
+    return made
 
 
 def response(stream: int, fields: Iterable[tuple[bytes, bytes]]) -> Response | None:

@@ -8,7 +8,15 @@ from typing import Final
 from h3probe.wire.http1 import REDACTED
 
 LONGEST_URL: Final = 2048
+# A host is no longer than a name of the DNS; what it may consist of is not judged here.
+_ORIGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://[^/?#]{1,255}:([0-9]{1,5})")
 _QUERY_PART: Final = re.compile(r"[^&;]+")
+
+
+def is_origin(text: str) -> bool:
+    """Whether a text is `scheme://host:port`, with a port that there is."""
+    found = _ORIGIN.fullmatch(text)
+    return found is not None and int(found[1]) < 65536
 
 
 def path_of(target: str) -> str:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from h3probe.diagnose.grouping import origin_of_url
 from tests.diagnose.scenario import (
     CHROMIUM,
     CLIENT,
@@ -503,3 +504,9 @@ def test_requests_in_the_clear_inside_of_a_tunnel_are_the_tunnels() -> None:
     assert explained.verdict.origin == "example.org:80"
     assert explained.verdict.versions == {"HTTP/1.1": 1}
     assert "through a CONNECT tunnel" in explained.sentence
+
+
+@pytest.mark.parametrize("host", ["a" * 250, "\u202e" * 200])
+def test_an_origin_keeps_its_port(host: str) -> None:
+    """However long a name gets by being cleaned, the origin ends in its port."""
+    assert origin_of_url(f"https://{host}:8443").rpartition(":")[2] == "8443"

@@ -116,3 +116,9 @@ def test_any_text_parses_or_is_refused(text: str) -> None:
         parse_scenario("x", text)
     except UserError:
         return
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    """A file that no parser gets to the end of is refused as any other that is wrong."""
+    with pytest.raises(UserError, match="within each other"):
+        parse_scenario("x", f"a = {'[' * 5000}")

@@ -111,6 +111,20 @@ def test_a_bundle_of_a_bundle(tmp_path: Path) -> None:
         assert members(first)[name] == members(second)[name]
 
 
+@pytest.mark.parametrize(
+    "environment", ['{"os": 5}', '{"os": "\\ud800\\u001b[2J", "h3probe": ["\\n"]}', '{"packets_kept": {}}']
+)
+def test_a_bundle_of_a_bundle_that_says_odd_things(environment: str, tmp_path: Path) -> None:
+    """Whatever somebody's bundle says of where it was recorded: it can be bundled again, and what is read is text."""
+    first, odd = bundled(tmp_path / "a.h3probe.zip", CAPTURE), tmp_path / "odd.h3probe.zip"
+    with zipfile.ZipFile(odd, "w") as archive:
+        for name, data in members(first).items():
+            archive.writestr(name, environment if name == "environment.json" else data)
+    again = members(bundled(tmp_path / "b.h3probe.zip", odd))
+    assert again["capture.pcapng"]
+    assert again["README.txt"].decode().replace("\n", "").isprintable()
+
+
 @needs_tshark
 @pytest.mark.parametrize("name", ["jdk26-udp-dropped-client-any", "curl-http3-tinyproxy"])
 def test_wireshark_shows_the_reasoning(name: str, tmp_path: Path) -> None:

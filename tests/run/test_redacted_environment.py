@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from h3probe.redact import Mapping, Redactor
 from h3probe.run.environment import of_capture, of_run
@@ -73,3 +75,36 @@ def test_a_strangers_environment(wrong: object) -> None:
     names = ("h3probe", "os", "packages", "interfaces", "proxy_settings", "client", "clock", "packets_kept", "more")
     text = json.dumps(redacted(dict.fromkeys(names, wrong)))
     assert "ann" not in text
+
+
+TEXTS = st.text() | st.just("\ud800") | st.sampled_from(["http://h:1", "-Dhttps.proxyHost=h", "*.h,[::1]:3128", "::1"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "addresses", "up"]), inner),
+    max_leaves=8,
+)
+PARTS = ("h3probe", "os", "packages", "interfaces", "proxy_settings", "client", "clock", "machine", "program")
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(PARTS),
+        JSON | st.dictionaries(st.sampled_from(["https_proxy", "NO_PROXY", "JAVA_TOOL_OPTIONS", "program"]), JSON),
+    )
+)
+def test_whatever_a_bundle_says(environment: dict[str, object]) -> None:
+    """A bundle's JSON may hold anything, text that is none as well: what comes out can be written."""
+    assert json.dumps(redacted(environment)).isascii()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"client": {"program": "\ud800"}},
+        {"interfaces": [{"name": "\ud800", "addresses": ["\ud800"]}]},
+        {"proxy_settings": {"https_proxy": "\ud800://h", "no_proxy": "*.\ud800", "JAVA_TOOL_OPTIONS": "-Dx=\ud800"}},
+    ],
+)
+def test_half_a_character(part: dict[str, object]) -> None:
+    """JSON can spell halves of characters, which no encoding has."""
+    assert "\\ud800" not in json.dumps(redacted(part))

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuzz.explaining import show
 from h3probe.engine import Engine
 from h3probe.events import ConnectionOwner, Endpoint, Process, RunBegan, RunEnded, TimePassed
 from h3probe.filters import Filters
@@ -12,11 +17,13 @@ from h3probe.run.folder import FolderRecorder
 from h3probe.run.replaying import Replay, run_began
 from h3probe.run.session import Session
 from h3probe.vantage.owners import Owner
+from h3probe.vantage.proxy_events import OBSERVED_TYPES, Observed, format_observed, parse_observed
 from tests.run.test_attribution import Told
 from tests.run.test_bundling import answer
 from tests.run.test_recorder import Notes
 from tests.run.test_session import ROOT, Shown, conversation
 from tests.run.traffic import CLIENT, ELSEWHERE, SERVER, START_NS, Traffic
+from tests.vantage.test_proxy_events import any_event
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +31,18 @@ if TYPE_CHECKING:
     from h3probe.events import Event
 
 BEGAN = RunBegan(1, "all interfaces", "live", "wire", narrowed=True, of_command=True)
+
+
+EVENTS = st.one_of([any_event(kind) for kind in OBSERVED_TYPES.values()])
+# What makes events be about the same connections, tunnels and origins.
+SHARED = {"connection": "c1", "tunnel": "t1", "id": "t1", "client": "192.0.2.1:5000", "proxy": "192.0.2.2:8080",
+          "origin": "https://h3.test:443"}  # fmt: skip
+
+
+def about_the_same(event: Observed) -> Observed:
+    """An event with `SHARED` in it, as far as it has such fields."""
+    fields = json.loads(format_observed(event, 0))
+    return parse_observed(json.dumps(fields | {name: value for name, value in SHARED.items() if fields.get(name)}))[0]
 
 
 def replayed(*events: Event, filters: Filters | None = None) -> Engine:
@@ -108,3 +127,9 @@ def test_what_is_noted_is_what_is_told_again() -> None:
     again = replayed(noted)
     assert again.filters.pending is not None
     assert replace(run_began(again, attribution), source="lo", time_ns=noted.time_ns) == noted
+
+
+@given(st.lists(EVENTS | EVENTS.map(about_the_same), max_size=8))
+def test_any_events(events: list[Observed]) -> None:
+    """Whatever was observed, in whatever order: it is explained, and all that is shown of it prints."""
+    show(events, {})

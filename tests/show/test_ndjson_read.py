@@ -18,7 +18,9 @@ def test_every_record_is_read_as_it_was_written() -> None:
         assert to_json(read) == to_json(record)
 
 
-@pytest.mark.parametrize("line", ["{}", "[]", "1", '{"type":"quic"}', '{"type":"none"}', '{"type":"dns","nothing":1}'])
+@pytest.mark.parametrize(
+    "line", ["{}", "[]", "1", '{"type":"quic"}', '{"type":"none"}', '{"type":"dns","nothing":1}', "[" * 100_000]
+)
 def test_what_is_no_record_is_refused(line: str) -> None:
     """A line of something else is a ValueError."""
     with pytest.raises(ValueError, match="not a record"):

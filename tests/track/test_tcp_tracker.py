@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from h3probe.events import Endpoint
 from h3probe.track.tls_progress import TlsState
-from h3probe.wire.packet import ACK, RST, SYN
+from h3probe.wire.packet import ACK, FIN, RST, SYN
 from tests.track.builders import (
     CHANGE_CIPHER,
     CLIENT,
@@ -75,6 +75,47 @@ def test_refused() -> None:
     watch.reset(1)
     assert watch.outcome() == "refused"
     assert watch.said()[-1] == "TCP refused: RST"
+
+
+@pytest.mark.parametrize(("flags", "beside"), [(RST, 0), (RST | ACK, 1), (RST | ACK, -1)])
+def test_a_reset_that_acknowledges_another_syn(flags: int, beside: int) -> None:
+    """RFC 9293, 3.10.7.3: a client that still waits takes no reset but for its own SYN, and so it was not refused."""
+    watch = TcpWatch()
+    watch.use(client_isn=1000 + beside, server_isn=0)
+    watch.raw(0, SYN, seq=1000)
+    watch.raw(1, flags, seq=0)
+    assert (watch.outcome(), watch.said()) == (None, ["SYN"])
+    watch.use(client_isn=1000, server_isn=0)
+    watch.raw(1, RST | ACK, seq=0)
+    assert watch.outcome() == "refused"
+
+
+@pytest.mark.parametrize("flags", [RST, RST | ACK, FIN | ACK])
+@pytest.mark.parametrize("side", [0, 1])
+def test_an_end_somewhere_else_ends_no_handshake(flags: int, side: int) -> None:
+    """Whoever guesses a sequence number, far from what was sent, ends nothing (RFC 5961, 3)."""
+    watch = TcpWatch()
+    watch.connect()
+    watch.client(HELLO)
+    watch.raw(side, flags, seq=0x7000_0000)
+    assert watch.outcome() is None
+    finish_tls(watch)
+    assert watch.outcome() == "established"
+
+
+def test_hellos_somewhere_else_begin_nothing() -> None:
+    """Neither an ACK far from the SYN connects, nor does a ClientHello far from the stream count for one."""
+    watch = TcpWatch()
+    watch.syn(0)
+    watch.raw(0, ACK, handshake(client_hello(b"other.example")), seq=0x7000_0000, at=1)
+    assert watch.only.connected is None
+    watch.synack(10)
+    watch.ack(20)
+    watch.raw(0, ACK, handshake(client_hello(b"other.example")), seq=0x9000_0000)
+    watch.client(HELLO)
+    finish_tls(watch)
+    assert watch.only.hello is not None
+    assert (watch.only.hello.sni, watch.outcome()) == ("example.com", "established")
 
 
 def test_refused_by_icmp() -> None:

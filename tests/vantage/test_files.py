@@ -6,11 +6,13 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from h3probe.capture import read_capture
 from h3probe.errors import CaptureError, KeyLogError
 from h3probe.events import Frame, Unreadable
-from h3probe.vantage.files import KEY_LOG_CHUNK, merge, open_capture, read_key_log
+from h3probe.vantage.files import KEY_LOG_CHUNK, ProxyEvents, merge, open_capture, read_key_log
 from tests.capture.build import Blocks, pcap, record
 
 if TYPE_CHECKING:
@@ -139,3 +141,11 @@ def test_a_key_log_that_cannot_be_read(tmp_path: Path) -> None:
     for name in (tmp_path, tmp_path / "nothing", "with\0nul"):
         with pytest.raises(KeyLogError, match=r"the key log .* cannot be read"):
             list(read_key_log(name))
+
+
+@given(st.lists(st.binary(max_size=60) | st.sampled_from([b'{"type":"dropped","count":1,"reason":"x"}', b"{}", b"["])))
+def test_any_lines_of_events(lines: list[bytes]) -> None:
+    """A line is an event, or said to be none; there are as many as lines."""
+    lines = [line.replace(b"\n", b"") for line in lines]
+    found = list(ProxyEvents(io.BytesIO(b"".join(line + b"\n" for line in lines)), "x"))
+    assert len(found) == len(lines)

@@ -13,15 +13,21 @@ from hypothesis import strategies as st
 
 from h3probe.errors import DecodeError
 from h3probe.events import (
+    AltSvcSeen,
     CaRejected,
     ClientHelloSeen,
     ConnectionEnded,
     ConnectionOwner,
     Dropped,
     Endpoint,
+    Exchange,
     Process,
     ProxyDied,
     ProxyEvent,
+    RunBegan,
+    ToldAltSvc,
+    ToldAsked,
+    ToldExchange,
     TunnelAnswered,
     TunnelAsked,
 )
@@ -67,9 +73,26 @@ def of(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - annotations have 
     return SCALARS[hint] if origin is None else st.one_of([of(each) for each in arguments])
 
 
+ORIGINS = st.from_regex(r"https?://[a-z.]{1,9}:[0-9]{1,4}", fullmatch=True)
+PORTS = st.integers(0, 65535)
+NAMED: dict[tuple[type, str], st.SearchStrategy[Any]] = {
+    **{(kind, "origin"): ORIGINS for kind in (AltSvcSeen, Exchange, ToldAltSvc, ToldAsked, ToldExchange)},
+    (TunnelAsked, "port"): PORTS,
+    (ToldExchange, "local_port"): st.none() | PORTS,
+    (ToldAltSvc, "local_port"): st.none() | PORTS,
+    (RunBegan, "ports"): st.none() | st.lists(PORTS).map(tuple),
+    (RunBegan, "local"): st.lists(st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16)).map(tuple),
+    (ClientHelloSeen, "quic_version"): st.none() | st.integers(0, 2**32 - 1),
+}
+"""Fields that hold less than their annotation says."""
+
+
 def any_event(kind: type[Any]) -> st.SearchStrategy[Any]:
     """Any event of a type."""
-    return st.builds(kind, **{name: of(hint) for name, hint in typing.get_type_hints(kind).items()})
+    hints = typing.get_type_hints(kind)
+    return st.builds(
+        kind, **{name: NAMED[kind, name] if (kind, name) in NAMED else of(hint) for name, hint in hints.items()}
+    )
 
 
 @given(st.one_of([any_event(each) for each in TYPES.values()]))
@@ -193,6 +216,26 @@ def test_no_event_at_all(line: bytes) -> None:
     """What is no line of JSON, or too long a one, is refused by the same error."""
     with pytest.raises(DecodeError):
         parse_event(line)
+
+
+@pytest.mark.parametrize(
+    ("event", "field", "values"),
+    [
+        (AltSvcSeen(1, "c1", V4, "https://h:1", (), ()), "origin", ["", "h:1", "https://h", "https://h:70000"]),
+        (ASKED, "port", [65536]),
+        (ToldExchange(1, "client-log", "https://h:1", "GET", ""), "local_port", [65536]),
+        (RunBegan(1, "", "live", "wire"), "ports", [[443, 65536]]),
+        (RunBegan(1, "", "live", "wire"), "local", [["7f0000"], [""]]),
+        (ClientHelloSeen(1, "c1", V4, V6, "udp", None, None, (), ""), "quic_version", [2**32]),
+    ],
+)
+def test_a_value_that_there_cannot_be_is_refused(event: Observed, field: str, values: list[object]) -> None:
+    """A diagnosis is about a host and a port, and counts on versions and addresses being some."""
+    line = json.loads(format_observed(event, 0))
+    assert parse_observed(json.dumps(line)) == (event, 0)
+    for value in values:
+        with pytest.raises(DecodeError):
+            parse_observed(json.dumps(line | {field: value}))
 
 
 def test_a_list_is_bounded() -> None:

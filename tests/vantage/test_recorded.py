@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import io
 import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from h3probe.capture.bundle import CAPTURE, OBSERVED
 from h3probe.errors import CaptureError
 from h3probe.events import CaptureEnded, Dropped, Event, Frame, RunBegan, RunEnded, TimePassed, Unreadable
 from h3probe.vantage.files import open_source
-from h3probe.vantage.proxy_events import format_observed
+from h3probe.vantage.proxy_events import OBSERVED_TYPES, format_observed
 from h3probe.vantage.recorded import MOST_BROKEN, Recorded
 from tests.capture.build import Blocks
+from tests.vantage.test_proxy_events import any_event
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,3 +136,24 @@ def test_a_link_in_a_folder_is_not_followed(tmp_path: Path) -> None:
     (run / CAPTURE).symlink_to(tmp_path / "other")
     with pytest.raises(CaptureError, match="no capture"):
         open_source(str(run))
+
+
+@given(
+    st.lists(
+        st.binary(max_size=40)
+        | st.builds(
+            lambda event, after: format_observed(event, after).encode(),
+            st.one_of([any_event(kind) for kind in OBSERVED_TYPES.values()]),
+            st.integers(0, 4),
+        ),
+        max_size=6,
+    )
+)
+def test_any_lines(lines: list[bytes]) -> None:
+    """Whatever stands beside the packets: these all come, in their order, and nothing is raised."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr(CAPTURE, packets(3))
+        archive.writestr(OBSERVED, b"\n".join(lines))
+    with Recorded("x", stream) as reader:
+        assert [event.number for event in reader if isinstance(event, Frame)] == [1, 2, 3]

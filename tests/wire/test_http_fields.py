@@ -70,6 +70,13 @@ def test_malformed_requests() -> None:
             request(0, fields)
 
 
+@pytest.mark.parametrize("authority", [b"a/b", b"h:" + b"4" * 5000, b"h:99999", b"a" * 300])
+def test_an_authority_that_makes_no_origin(authority: bytes) -> None:
+    """What could be read as another host, port or path than the sender's is malformed."""
+    with pytest.raises(DecodeError):
+        request(0, [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", authority), (b":path", b"/")])
+
+
 NAMES = st.sampled_from([b":method", b":status", b":authority", b":path", b":scheme", b"alt-svc", b"host", b"x"])
 
 

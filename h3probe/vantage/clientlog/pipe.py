@@ -52,12 +52,11 @@ class Sieve:
     def feed(self, data: bytes, now_ns: int) -> bytes:
         """Take what was printed; return what of it is to be passed on now."""
         out = bytearray()
-        while True:
-            line, end, data = data.partition(b"\n")
+        *whole, rest = data.split(b"\n")
+        for line in whole:
             self._held += line
-            if not end:
-                break
             out += self._whole(now_ns)
+        self._held += rest
         if len(self._held) > LONGEST_LINE:
             out += self.release()
             # The rest of such a line is nobody's log; it goes by as it comes.

@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from h3probe.wire.http1 import REDACTED
+from h3probe.wire.urls import is_origin
 
 LONGEST_URL: Final = 2048
 LONGEST_ERROR: Final = 512
@@ -18,7 +19,7 @@ def origin_and_url(url: str) -> tuple[str, str] | None:
     """An URL's origin, `https://host:port`, and the URL without user information and the values of its query.
 
     Returns:
-        None where it is no HTTP URL.
+        None where it is no HTTP URL, or its host is longer than any can be.
     """
     try:
         parts = urlsplit(url[:LONGEST_URL])
@@ -32,7 +33,8 @@ def origin_and_url(url: str) -> tuple[str, str] | None:
     scheme = {"wss": "https", "ws": "http"}.get(parts.scheme, parts.scheme)
     query = "?" + _QUERY_PART.sub(_name_only, parts.query) if parts.query else ""
     written = f"{place}:{port}" if port is not None else place
-    return f"{scheme}://{place}:{default if port is None else port}", f"{scheme}://{written}{parts.path or '/'}{query}"
+    origin = f"{scheme}://{place}:{default if port is None else port}"
+    return (origin, f"{scheme}://{written}{parts.path or '/'}{query}") if is_origin(origin) else None
 
 
 def _name_only(part: re.Match[str]) -> str:

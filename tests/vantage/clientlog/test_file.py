@@ -3,9 +3,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from h3probe.errors import CaptureError
+from h3probe.events import ToldExchange
 from h3probe.vantage.clientlog.file import ClientLogFile
+from tests.vantage.clientlog import netlog_builder as netlog
 from tests.vantage.clientlog.reading import RECORDINGS, recording, written
 
 if TYPE_CHECKING:
@@ -41,3 +45,26 @@ def test_what_cannot_be_read(path: str) -> None:
     """A file that is not there is refused."""
     with pytest.raises(CaptureError, match="cannot be read"):
         ClientLogFile(path)
+
+
+@given(
+    st.sampled_from(
+        [path.read_bytes() for path in sorted(RECORDINGS.iterdir())] + [netlog.file(*netlog.EVENTS).encode()]
+    ),
+    st.lists(st.tuples(st.integers(0, 20_000), st.integers(0, 60), st.binary(max_size=40)), max_size=5),
+)
+def test_a_damaged_log(
+    tmp_path_factory: pytest.TempPathFactory, log: bytes, changes: list[tuple[int, int, bytes]]
+) -> None:
+    """Whatever is put into a log, and taken out of it: events in order of time, or `CaptureError`."""
+    data = bytearray(log)
+    for at, length, other in changes:
+        data[at : at + length] = other
+    path = tmp_path_factory.getbasetemp() / "log"
+    path.write_bytes(data)
+    try:
+        told = list(ClientLogFile(str(path)))
+    except CaptureError:
+        return
+    times = [each.time_ns for each in told if isinstance(each, ToldExchange)]
+    assert times == sorted(times)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.events import ToldExchange
 from h3probe.vantage.clientlog.tail import NetLogTail
-from tests.vantage.clientlog.test_netlog import EVENTS, file
+from tests.vantage.clientlog.netlog_builder import EVENTS, file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

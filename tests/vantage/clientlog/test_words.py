@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from h3probe.vantage.clientlog.words import origin_and_url
+from h3probe.wire.urls import is_origin
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,9 @@ def test_origin_and_url(url: str, origin: str, shown: str) -> None:
     assert origin_and_url(url) == (origin, shown)
 
 
-@pytest.mark.parametrize("url", ["", "socket://h:1/", "https://", "https://[::1", "https://h:99999/", "/path"])
+@pytest.mark.parametrize(
+    "url", ["", "socket://h:1/", "https://", "https://[::1", "https://h:99999/", "/path", f"https://{'a' * 256}/"]
+)
 def test_what_is_no_http_url(url: str) -> None:
     """It has neither."""
     assert origin_and_url(url) is None
@@ -29,5 +32,6 @@ def test_what_is_no_http_url(url: str) -> None:
 
 @given(st.text(max_size=100) | st.text(max_size=100).map("https://{}".format))
 def test_any_text(text: str) -> None:
-    """Nothing is raised."""
-    origin_and_url(text)
+    """Nothing is raised, and what is given is an origin."""
+    found = origin_and_url(text)
+    assert found is None or is_origin(found[0])
