@@ -9,7 +9,18 @@ from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT
 from h3probe.track.table import BoundedTable, RecencyTable
-from h3probe.track.tcp import STREAM_LIMIT, Stream, TcpConnection
+from h3probe.track.tcp import Stream, TcpConnection
+from h3probe.track.tcp_segments import (
+    CONNECT_PREFIXES,
+    LEAP,
+    acknowledges_more,
+    connects,
+    is_anothers_hello,
+    is_anothers_syn,
+    is_guessed,
+    quotes,
+    sent_by_server,
+)
 from h3probe.track.timeline import between, offer
 from h3probe.track.tls_progress import TlsProgress
 from h3probe.track.tunnel import Tunnels
@@ -35,17 +46,10 @@ OTHER_PROTOCOLS = frozenset({20, 21, 22, 23, 25, 53, 88, 110, 111, 135, 139, 143
                              11211, 27017})  # fmt: skip
 # Handshakes that are put together at the same time: what bounds the bytes held, whatever they are.
 HANDSHAKES_LIMIT = 1_024
-# Bytes that a capture may lack before a ClientHello that does not begin its stream, and before an early end; and before
-# anything else while a handshake is read. What is further off is from somebody who guesses, and sees no packet.
-LEAP: Final = 1 << 16
+# Bytes that a capture may lack before anything while a handshake is read; beyond is somebody who guesses.
 FAR: Final = 1 << 24
 # RFC 6298, 2: a first retransmission comes after a second, or 200 ms where a system is eager.
 RETRANSMISSION_NS = NS // 10
-# A request for connect-udp is a GET, in absolute form where it is sent to a proxy; its head tells it from others.
-CONNECT_PREFIXES = (b"CONNECT ", b"GET ")
-
-# How long the ports of a connection whose end was not seen are its own.
-QUIET_NS = 5 * NS
 
 
 class TcpTracker:
@@ -145,11 +149,11 @@ class TcpTracker:
         self.table.now = segment.frame
         connection = self.table.get(key)
         opening = segment.flags & (SYN | ACK) == SYN
-        if connection is not None and opening and _is_anothers_syn(connection, segment):
+        if connection is not None and opening and is_anothers_syn(connection, segment):
             self.table.pop(key)
             self._on_evict(connection)  # The ports are used anew.
             connection = None
-        elif connection is not None and _is_anothers_hello(connection, segment):
+        elif connection is not None and is_anothers_hello(connection, segment):
             self.replace(connection)
             connection = None
         if connection is None:
@@ -182,7 +186,7 @@ class TcpTracker:
         connection = self.table.get(_key(error.source, error.destination))
         if connection is None:
             return None
-        if not _quotes(error, connection):
+        if not quotes(error, connection):
             return None
         unreachable = error.kind not in ("too-big", "time-exceeded", "other")
         if unreachable and error.source == connection.client and len(connection.refusals) < MARKS_LIMIT:
@@ -211,7 +215,7 @@ class TcpTracker:
             repeated = (segment.seq - past[0]) & 0xFFFF_FFFF < past[1]
             if repeated or not looks_like_client_hello(segment.payload):
                 return None
-        from_server = not opening and _sent_by_server(segment)
+        from_server = not opening and sent_by_server(segment)
         client, server = segment.source, segment.destination
         if from_server:
             client, server = server, client
@@ -228,11 +232,11 @@ class TcpTracker:
             connection.mid_stream = connection.cut = not segment.flags & SYN
         if segment.flags & SYN:
             self._syn(connection, segment, mark, from_client=from_client)
-        elif from_client and connection.connecting and _connects(segment, connection):
+        elif from_client and connection.connecting and connects(segment, connection):
             self._connected(connection, segment, mark)
         if segment.payload or segment.length:
             self._payload(connection, segment, mark, from_client=from_client)
-        if segment.flags & (FIN | RST) and not _is_guessed(segment, connection, from_client=from_client):
+        if segment.flags & (FIN | RST) and not is_guessed(segment, connection, from_client=from_client):
             self._end(connection, segment, mark, from_client=from_client)
 
     def _syn(self, connection: TcpConnection, segment: TcpSegment, mark: Mark, *, from_client: bool) -> None:
@@ -294,7 +298,7 @@ class TcpTracker:
             if from_client and connection.tunnels is not None and connection.tunnels.pending is not None:
                 self._enter(connection, connection.tunnels.pending, segment)
             unseen = not from_client and connection.undecided
-            if unseen and (connection.has_gaps or _acknowledges_more(connection, segment)):
+            if unseen and (connection.has_gaps or acknowledges_more(connection, segment)):
                 return  # What it answers was not captured, or comes later.
             self._advance(connection, mark, from_client=from_client)
 
@@ -454,7 +458,7 @@ class TcpTracker:
     def _end(self, connection: TcpConnection, segment: TcpSegment, mark: Mark, *, from_client: bool) -> None:
         side: Side = "client" if from_client else "server"
         first = connection.ended is None
-        connection.cut = connection.cut or connection.has_gaps or _acknowledges_more(connection, segment)
+        connection.cut = connection.cut or connection.has_gaps or acknowledges_more(connection, segment)
         if segment.flags & RST:
             connection.reset = connection.reset or (mark, side)
         else:
@@ -490,75 +494,3 @@ class TcpTracker:
 
 def _key(a: Endpoint, b: Endpoint) -> tuple[Endpoint, Endpoint]:
     return (a, b) if a <= b else (b, a)
-
-
-def _quotes(error: IcmpError, connection: TcpConnection) -> bool:
-    """Whether an error can be about this connection: it quotes the SYN's sequence number (RFC 5927, 4.1)."""
-    if connection.client_isn is None or connection.synack is not None or len(error.quoted) < 8:
-        return True
-    if error.source != connection.client:
-        return True
-    return int.from_bytes(error.quoted[4:8]) in (connection.client_isn, (connection.client_isn + 1) & 0xFFFF_FFFF)
-
-
-def _acknowledges_more(connection: TcpConnection, segment: TcpSegment) -> bool:
-    """Whether a segment acknowledges bytes that were not seen."""
-    other = connection.server_stream if segment.source == connection.client else connection.client_stream
-    if not segment.flags & ACK or other.base is None:
-        return False
-    # A FIN has a number of its own. What is further away is no number of this connection's.
-    return 1 < other.offset(segment.ack) - other.bytes_seen < STREAM_LIMIT
-
-
-def _is_anothers_syn(connection: TcpConnection, segment: TcpSegment) -> bool:
-    """Whether a SYN begins another connection, and is neither repeated nor late in the capture."""
-    if connection.reported or connection.client_isn is not None:
-        return not connection.reported and connection.client_isn != segment.seq
-    late = segment.source == connection.client and connection.client_stream.base == (segment.seq + 1) & 0xFFFF_FFFF
-    return not late
-
-
-def _is_anothers_hello(connection: TcpConnection, segment: TcpSegment) -> bool:
-    """Whether a ClientHello is so far from all that a connection has sent that its ports are used anew, SYN unseen.
-
-    A capture that holds SYNs would hold its, too: while the connection is at work that is somebody's who guesses.
-    """
-    if segment.payload[:1] != b"\x16" or connection.tls is None or segment.source != connection.client:
-        return False
-    at_work = connection.ended is None and segment.time_ns - connection.last.time_ns < QUIET_NS
-    if at_work and connection.client_isn is not None:
-        return False
-    ahead = connection.client_stream.offset(segment.seq) - connection.client_stream.bytes_seen
-    return abs(ahead) > STREAM_LIMIT and looks_like_client_hello(segment.payload)
-
-
-def _connects(segment: TcpSegment, connection: TcpConnection) -> bool:
-    """Whether the client's segment tells that its SYN was answered: one-sided captures have no SYN-ACK."""
-    return segment.flags & (ACK | RST) == ACK and not _is_far(segment, connection.client_stream)
-
-
-def _is_guessed(segment: TcpSegment, connection: TcpConnection, *, from_client: bool) -> bool:
-    """Whether an end that comes before a connection is ready is from nobody who sees it: no host takes that for one."""
-    if connection.mid_stream or connection.reported or connection.ready is not None:
-        return False
-    if connection.synack is None and connection.connected is None and not from_client:
-        # A reset answers a SYN by acknowledging it (RFC 9293, 3.10.7.3).
-        if connection.client_isn is None:
-            return False
-        acknowledged = (segment.ack - connection.client_isn - 1) & 0xFFFF_FFFF
-        return not segment.flags & ACK or acknowledged > connection.client_stream.bytes_seen
-    return _is_far(segment, connection.client_stream if from_client else connection.server_stream)
-
-
-def _is_far(segment: TcpSegment, stream: Stream) -> bool:
-    """Whether a segment lies where no capture of this stream can have come to."""
-    return stream.base is not None and abs(stream.offset(segment.seq) - stream.bytes_seen) > LEAP
-
-
-def _sent_by_server(segment: TcpSegment) -> bool:
-    """Guess, for a connection whose start was missed, who sent this segment."""
-    if segment.flags & SYN:
-        return True  # SYN and ACK: only servers send that.
-    if looks_like_client_hello(segment.payload) or segment.payload.startswith(CONNECT_PREFIXES):
-        return False
-    return segment.source.port < segment.destination.port
