@@ -53,7 +53,8 @@ class Missing:
                     self.late_first.append((connection.first, connection.id))
             self.cut += connection.cut > 0
             answered = connection.answer_acked or connection.client_handshake is not None
-            self.one_sided += connection.first_answer is None and answered
+            # What it sent may stand before the capture.
+            self.one_sided += connection.first_answer is None and answered and not connection.server_bytes
 
     def _add_tcp(self, connection: TcpConnection) -> None:
         # The client's acknowledgement tells that there was an answer.

@@ -90,6 +90,7 @@ class Story:
         relayed: Whether these are a proxy's own connections, on behalf of a client seen beside it.
         races: Set by `race.find_races`.
         one_sided: Whether no packet at all to this client is in the capture, so that silence proves little.
+        lossy: Whether packets were lost before they were seen.
         other_ports: Where else QUIC for the same name went, as it does after an Alt-Svc record.
         tcp_elsewhere: TCP of the client's host for the same name at other ports: an Alt-Svc record may have led from
             there to here.
@@ -131,6 +132,7 @@ class Story:
     relayed: bool = False
     races: list[Race] = field(default_factory=list)
     one_sided: bool = False
+    lossy: bool = False
     other_ports: list[int] = field(default_factory=list)
     tcp_elsewhere: list[TcpConnection] = field(default_factory=list)
     tcp_named: bool = False
@@ -223,6 +225,13 @@ class Story:
     def tcp_unseen(self) -> bool:
         """Whether a capture without any TCP may have left out what took a request over."""
         return "tcp" in self.lacks and self.vantage == "wire"
+
+    @property
+    def as_far_as(self) -> str:
+        """What limits a statement that something was not sent, as the end of a sentence; empty for nothing."""
+        if self.udp_unseen:
+            return ", as far as a capture without any UDP can show"
+        return ", as far as a capture that lost packets can show" if self.lossy else ""
 
     @property
     def udp_unseen(self) -> bool:

@@ -281,19 +281,18 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
     name = http_over_tcp(tcp)
     if not story.quic and story.other_ports:
         ports = ", ".join(map(str, story.other_ports))
-        return f"{name}: no QUIC packet was sent to this port; QUIC for the same name went to port {ports}."
+        elsewhere = f"QUIC for the same name went to port {ports}"
+        return f"{name}: no QUIC packet was sent to this port{story.as_far_as}; {elsewhere}."
     if not story.quic and any(
         q.server == tcp.server and (q.hello is None or not q.hello.sni) for q in (*story.host_quic, *story.unowned_quic)
     ):
         return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
     if not story.quic and story.mixed:
         return f"{name}; whether this client sent QUIC too cannot be told from that of others."
-    if not story.quic and story.udp_unseen:
-        return f"{name}: no QUIC packet was sent to this origin, as far as a capture without any UDP can show."
     if not story.quic and story.vantage == "relay":
         return f"{name}: no QUIC came through the relay; an Alt-Svc that names the server's own port leads past it."
     if not story.quic:
-        return f"{name}: no QUIC packet was sent to this origin."
+        return f"{name}: no QUIC packet was sent to this origin{story.as_far_as}."
     waits = sorted(_waits(story), key=lambda wait: wait.attempt.first.time_ns)
     if waits:
         attempt, wait = waits[0].attempt, waits[0].seconds
@@ -413,7 +412,7 @@ def _nothing(story: Story) -> str:
         end = "TCP was refused" if refused else "TCP ended before it was ready"
         if story.udp_unseen and not story.mixed:
             return f"No connection is seen: {end}, and the capture holds no UDP at all."
-        none = "whether QUIC was tried cannot be told" if story.mixed else "no QUIC packet was sent"
+        none = "whether QUIC was tried cannot be told" if story.mixed else f"no QUIC packet was sent{story.as_far_as}"
         return f"No connection: {end}, and {none}."
     only = "TCP" if story.udp_unseen else "TCP only"
     return f"{only}, and its start or its end is not in the capture: what it carried cannot be told."

@@ -131,11 +131,9 @@ def no_quic(story: Story) -> str:
         others = count(len(story.unowned_quic), "QUIC connection")
         return f"no QUIC packet is known to be this client's (the owner of {others} on this host is not known)"
     if story.vantage == "wire" and (story.others_quic or story.strangers_quic):
-        return "this client sent no QUIC packet"
-    if story.udp_unseen:
-        return "no QUIC packet left this host, as far as a capture without any UDP can show"
+        return f"this client sent no QUIC packet{story.as_far_as}"
     if story.vantage == "wire":
-        return "no QUIC packet left this host"
+        return f"no QUIC packet left this host{story.as_far_as}"
     return f"whether QUIC left past the {story.vantage} is not seen without sniffing"
 
 

@@ -130,6 +130,7 @@ class Engine:
     _waiting_told: list[ToldSighting[ToldExchange]] = field(default_factory=list)
     _waiting_told_alt_svc: list[ToldSighting[ToldAltSvc]] = field(default_factory=list)
     _settled_since: bool = False
+    _lossy: bool = False
     _conclude_at_ns: int = 0
 
     def __post_init__(self) -> None:
@@ -389,6 +390,7 @@ class Engine:
         if self.alone is not None and all(c.process is None for c in story.connections):
             story.client = self.alone  # which of its processes it was is not known; that it was one of them is
         story.over = self.client_over
+        story.lossy = self._lossy or any(self.dropped.values())
         story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
         story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
         ends = {(c.client.host, c.server) for c in story.connections}
@@ -398,6 +400,7 @@ class Engine:
 
     def _diagnose(self, *, truncated: bool, dropped: int) -> list[AnyRecord]:
         self._teller.conditions = self.conditions
+        self._lossy = dropped > 0
         ending = Ending(self._teller, self.filters, self._undecided, self.expects, outlines=self.outlines)
         for connections in self._kept.by_client(self.tracker.hosts.identity):
             ending.add(connections, self._stories_of(connections))

@@ -53,7 +53,9 @@ SNAPLEN = 262144
 """Bytes kept of a packet: more than any interface carries, the 64 KiB aggregates of offloading included."""
 
 LARGE_SEGMENT = 16384
-"""Bytes kept of an aggregate of TCP that does not begin with a handshake; a server's first flight has fewer."""
+"""An aggregate of TCP with more bytes that begins no handshake is of a transfer: a server's first flight has fewer."""
+KEPT_OF_LARGE = 2048
+"""Bytes that are kept of one: with the head of a response, if it begins with that."""
 
 _MAX_CHOICES = 24
 """The most ports, and the most hosts, that a program narrows to: jumps must stay short. With more it keeps all."""
@@ -136,7 +138,7 @@ def program(  # noqa: PLR0913 - by keyword, one for each thing that is asked for
 
 
 def _cut_segments(code: Assembler) -> None:
-    """Keep so much of a large segment that does not begin with a handshake: it is hardly anything but a transfer.
+    """Keep the beginning of a large segment that is none of a handshake: it is hardly anything but a transfer.
 
     Until that is known it would fill the ring, and nothing behind it would find room.
     """
@@ -157,7 +159,7 @@ def _cut_segments(code: Assembler) -> None:
         code.emit(TO_X)
         code.emit(LOAD_BYTE_AT_X, NETWORK)
         code.emit(JUMP_EQUAL, _HANDSHAKE, true="whole")
-        code.emit(RETURN, LARGE_SEGMENT)
+        code.emit(RETURN, KEPT_OF_LARGE)
     code.label("whole")
 
 

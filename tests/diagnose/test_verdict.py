@@ -92,6 +92,19 @@ def test_a_capture_without_any_udp_may_have_left_it_out() -> None:
     assert network.explain().sentence.endswith("as far as a capture without any UDP can show.")
 
 
+def test_a_capture_that_lost_packets_shows_no_absence() -> None:
+    """That no QUIC was sent is said with its limits, where packets were lost."""
+    network = Network()
+    network.quic(sni="other.example", server="198.51.100.9").connects(0.0)
+    network.tcp().connects(1.0)
+    assert "HTTP/2 or HTTP/1.1: no QUIC packet was sent to this origin." in [
+        v.sentence for v in network.explain().verdicts
+    ]
+    network.lost(2.0, 3)
+    sentences = [verdict.sentence for verdict in network.explain().verdicts]
+    assert any(s.endswith("to this origin, as far as a capture that lost packets can show.") for s in sentences)
+
+
 @pytest.mark.parametrize(("chosen", "name"), [("h2", "HTTP/2"), ("http/1.1", "HTTP/1.1")])
 def test_tls_1_2_tells_the_version(chosen: str, name: str) -> None:
     """The server's choice stands in the clear in TLS 1.2."""

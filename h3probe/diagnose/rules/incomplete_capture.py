@@ -23,7 +23,7 @@ ADVICE = (
 def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
     """Fire once, naming everything that is missing."""
     gaps = [clean(reason) for reason in facts.unreadable[:4]]
-    if facts.truncated and not any("the middle of a packet" in gap for gap in gaps):
+    if facts.truncated and not gaps:
         gaps.append("it ends in the middle of a packet")
     gaps += [f"{count} packets were lost ({reason})" for count, reason in facts.dropped if count]
     closed = sorted(facts.closed.items(), key=lambda kind: -kind[1])

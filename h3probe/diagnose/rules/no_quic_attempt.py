@@ -84,7 +84,7 @@ def check(story: Story) -> Iterator[Finding]:
         return
     broken = [e for e in later if e.broken]
     went_on = count(len(later), "exchange") if later else count(len(opened), "connection")
-    none = "not one QUIC packet" if story.vantage == "wire" else f"no QUIC to the {story.vantage}"
+    none = f"not one QUIC packet{story.as_far_as}" if story.vantage == "wire" else f"no QUIC to the {story.vantage}"
     summary = f"{story.label} offers HTTP/3 ({what}); after that came {went_on} over TCP and {none}."
     evidence = [(mark, what)]
     if opened:
