@@ -1,5 +1,6 @@
 """Chromium: its NetLog beside the wire, its key log while it is watched, and what both tell of each request."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,16 +108,21 @@ def test_a_proxy_carries_no_http3(browser: Browser) -> None:
 
 @pytest.mark.parametrize("blocked", [False, True])
 def test_isolated(browser: Browser, *, blocked: bool) -> None:
-    """In a network of its own, by an ordinary user, log and secrets tell the same; without UDP all is HTTP/2."""
+    """In a network of its own, by an ordinary user, log and secrets tell the same; without UDP all is HTTP/2.
+
+    With UDP the first request is HTTP/2 and the last one HTTP/3; the browser decides when it changes over.
+    """
     browser.lab.folder.chmod(0o777)
     give_routes(browser.lab.netns)
     options = ["--isolate", *(["--block-udp"] if blocked else []), "--client-log", "--keylog", "keys.log"]
     seen = browser.watched(options, browser.command(requests=3, pause_ms=2500 if blocked else 300), uid=1000)
     by_log = [e["version"] for e in ours(seen) if e["known_from"] == "client-log"]
     assert [e["version"] for e in ours(seen) if e["known_from"] == "decrypted"] == by_log
-    assert by_log == ["HTTP/2", "HTTP/2", "HTTP/2" if blocked else "HTTP/3"]
+    assert len(by_log) == 3
+    assert (by_log[0], by_log[-1]) == ("HTTP/2", "HTTP/2" if blocked else "HTTP/3")
     (verdict,) = [v for v in seen.all("verdict") if v["origin"] == f"localhost:{ADVERTISED}"]
-    assert verdict["versions"] == ({"HTTP/2": 3} if blocked else {"HTTP/2": 2, "HTTP/3": 1})
+    assert verdict["versions"] == Counter(by_log)
+    assert not blocked or verdict["versions"] == {"HTTP/2": 3}
     assert ("quic-unanswered" in seen.rules) is blocked
 
 
