@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from h3probe.show.ndjson import NdjsonWriter
 
 RANK: dict[Severity, int] = {"info": 0, "notice": 1, "problem": 2}
+NAMED_SO = re.compile(r"\.pcap(ng)?\d*(\.(gz|zst))?$", re.IGNORECASE)
+"""Names of captures; programs that write one after the other put a number behind."""
 AT_ONCE = 16
 """Files of a storage that are looked at at the same time, to see whether they are captures."""
 KILLED = "the process that read it was killed"
@@ -82,7 +85,8 @@ def captures_in(names: Sequence[str]) -> tuple[list[str], int]:
     """The captures that these names stand for: a folder for all in it, at any depth, in order of their names.
 
     Returns:
-        They, and how many other files there were in folders.
+        They, and how many other files there were in folders. What is named like a capture is one, be it that it cannot
+        be read: whoever has many wants to hear of that one.
 
     Raises:
         UserError: There is none, or standard input is named, which is one capture and no more.
@@ -110,7 +114,7 @@ def _is_capture(name: str) -> bool:
     try:
         open_source(name).__exit__(None, None, None)
     except CaptureError:
-        return False
+        return NAMED_SO.search(name) is not None
     return True
 
 

@@ -51,6 +51,19 @@ def test_a_folder_stands_for_the_captures_in_it(folder: Path) -> None:
         captures_in(["-", str(folder)])
 
 
+@pytest.mark.parametrize(
+    ("name", "is_one"), [("a.pcap", True), ("b.PCAPNG12", True), ("c.pcap.gz", True), ("d.cap", False)]
+)
+def test_what_is_named_like_a_capture_is_told_of(tmp_path: Path, name: str, *, is_one: bool) -> None:
+    """An empty file among rotated ones is an error, and not passed over."""
+    (tmp_path / name).touch()
+    shutil.copy(FOLDER / NAMES[0], tmp_path / "z.pcap")
+    files, others = captures_in([str(tmp_path)])
+    assert (str(tmp_path / name) in files, others) == (is_one, int(not is_one))
+    found = list(explain_each(Asked(tuple(files)), 1))
+    assert [outcome.error is not None for outcome in found] == [True, False][not is_one :]
+
+
 def test_the_number_of_workers_changes_nothing(folder: Path) -> None:
     """The same outcomes and the same records in the same order, by one process and by three."""
     assert outcomes(folder, 1) == outcomes(folder, 3)
