@@ -224,7 +224,7 @@ class Console:
         parts.append(", ".join(grades) or "no problem")
         lost = {
             "lost before h3probe saw them": summary.dropped or 0,
-            "of long transfers not counted (sums of bytes are at least so much)": summary.uncounted,
+            "packets of long transfers not counted (there was more than the sums say)": summary.uncounted,
             "not decodable": summary.malformed,
             "connections forgotten": summary.evicted,
         }

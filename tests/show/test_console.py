@@ -152,7 +152,7 @@ def test_the_summary_names_what_was_lost() -> None:
     assert "not counted" not in output
     busy = dataclasses.replace(samples.summary(), uncounted=1234)
     output = " ".join(draw([busy], moments=False).split())
-    assert "1,234 of long transfers not counted (sums of bytes are at least so much)" in output
+    assert "1,234 packets of long transfers not counted (there was more than the sums say)" in output
 
 
 def test_columns_widen_and_stay() -> None:

@@ -18,6 +18,10 @@ ADVICE = (
     "Start the capture before the client, keep whole packets (tcpdump -s 0), and capture where both directions "
     "pass; `h3probe watch -- COMMAND` does all three."
 )
+TOO_MUCH = (
+    "Where more came than could be taken, narrow the capture down to an interface, a port or a host (`h3probe watch "
+    "-i`, `--port`; tcpdump also has -B, a larger buffer)."
+)
 
 
 def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
@@ -25,7 +29,8 @@ def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
     gaps = [clean(reason) for reason in facts.unreadable[:4]]
     if facts.truncated and not gaps:
         gaps.append("it ends in the middle of a packet")
-    gaps += [f"{count} packets were lost ({reason})" for count, reason in facts.dropped if count]
+    lost = [f"{count} packets were lost ({reason})" for count, reason in facts.dropped if count]
+    gaps += lost
     closed = sorted(facts.closed.items(), key=lambda kind: -kind[1])
     gaps += [f"{count} {what} cannot be looked into" for what, count in closed[:4]]
     gaps += [text.format(_count(number, noun)) for number, noun, text in _sums(facts) if number]
@@ -36,7 +41,7 @@ def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
     evidence: list[tuple[Mark, str]] = [
         (first, f"{name} begins in mid-stream") for first, name in missing.late_first
     ] or ([(facts.first, "the first packet")] if facts.first is not None else [])
-    yield Finding(SLUG, "info", summary, evidence, ADVICE, [])
+    yield Finding(SLUG, "info", summary, evidence, TOO_MUCH if len(gaps) == len(lost) > 0 else ADVICE, [])
 
 
 def _sums(facts: CaptureFacts) -> tuple[tuple[int, str, str], ...]:
@@ -65,9 +70,10 @@ RULE = Rule(
     title="The capture does not hold everything",
     looks_for=(
         "A file cut short or damaged, packets that the kernel dropped, Initials cut by a snaplen, connections whose "
-        "start or whose other direction is missing; frames of a link type that is not read, encrypted 802.11, IPsec."
+        "start or whose other direction is missing, or of which there were too many to follow; frames of a link type "
+        "that is not read, encrypted 802.11, IPsec."
     ),
-    advice=ADVICE,
+    advice=f"{ADVICE} {TOO_MUCH}",
     sources=("the capture itself",),
     check_capture=check_capture,
 )

@@ -37,6 +37,7 @@ def test_lost_packets_are_counted_by_who_lost_them() -> None:
     assert "7 packets were lost (the kernel's ring was full)" in explained.the(RULE).summary
     assert "(the sniffer was too slow)" in explained.the(RULE).summary
     assert explained.summary.dropped == 8
+    assert explained.the(RULE).advice.startswith("Where more came than could be taken, narrow")
 
 
 def test_unreadable_parts_are_told_harmlessly() -> None:
