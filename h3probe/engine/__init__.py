@@ -130,7 +130,7 @@ class Engine:
     _waiting_told: list[ToldSighting[ToldExchange]] = field(default_factory=list)
     _waiting_told_alt_svc: list[ToldSighting[ToldAltSvc]] = field(default_factory=list)
     _settled_since: bool = False
-    _lossy: bool = False
+    _dropped: int = 0
     _conclude_at_ns: int = 0
 
     def __post_init__(self) -> None:
@@ -222,7 +222,7 @@ class Engine:
             self._settled_since = False
             self._conclude_at_ns = now_ns + CONCLUDE_NS
             self._teller.conditions = self.conditions
-            for story in self._stories_of(list(self._kept)):
+            for story in self.stories():
                 if story.settled:
                     records += self._counted(self._teller.conclusions(conclude(story)))
         return records
@@ -390,7 +390,7 @@ class Engine:
         if self.alone is not None and all(c.process is None for c in story.connections):
             story.client = self.alone  # which of its processes it was is not known; that it was one of them is
         story.over = self.client_over
-        story.lossy = self._lossy or any(self.dropped.values())
+        story.lossy = self._lossy
         story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
         story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
         ends = {(c.client.host, c.server) for c in story.connections}
@@ -398,17 +398,21 @@ class Engine:
         story.tcp_before = not self.wants_command and any(self.tracker.tcp.was_before(*end) for end in ends)
         story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
 
+    @property
+    def _lossy(self) -> bool:
+        """Whether packets were lost before they were seen, by what was told on the way or at the end."""
+        return self._dropped > 0 or any(self.dropped.values())
+
     def _diagnose(self, *, truncated: bool, dropped: int) -> list[AnyRecord]:
         self._teller.conditions = self.conditions
-        self._lossy = dropped > 0
+        self._dropped = dropped
         ending = Ending(self._teller, self.filters, self._undecided, self.expects, outlines=self.outlines)
         for connections in self._kept.by_client(self.tracker.hosts.identity):
             ending.add(connections, self._stories_of(connections))
         facts = self._facts(ending.missing, truncated=truncated)
         records = [*ending.records, *ending.of_capture(facts), *ending.verdicts(self._silence)]
         if self.expects is not None:
-            lost = dropped or any(number for number, _ in facts.dropped)
-            complete = not (facts.truncated or facts.forgotten or facts.left or facts.unreadable or lost)
+            complete = not (facts.truncated or facts.forgotten or facts.left or facts.unreadable or self._lossy)
             self.expectations = ending.expectations(self.expects, self._accounts, complete=complete)
         return [*records, *self.expectations]
 

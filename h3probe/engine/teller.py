@@ -72,29 +72,23 @@ class Teller:
         """A story's verdict, without its number."""
         story = conclusion.story
         client = client_text(story)
-        return VerdictRecord(
-            id="",
-            at=self.clock.at(self.clock.now_ns),
-            time=self.clock.time(),
-            origin=story.label,
-            client=f"{client}, owner not known" if story.unowned else client,
-            versions=None if past_proxy(story) else story.versions,
-            sentence=f"{sentence}{self.in_force()}",
-            rules=conclusion.rules,
+        return self._verdict(
+            story.label,
+            f"{client}, owner not known" if story.unowned else client,
+            f"{sentence}{self.in_force()}",
+            None if past_proxy(story) else story.versions,
+            conclusion.rules,
         )
 
     def silence(self, origin: str | None, client: str, sentence: str) -> VerdictRecord:
         """A verdict on an origin that nothing was sent to, or on a client that sent nothing; without its number."""
-        return VerdictRecord(
-            id="",
-            at=self.clock.at(self.clock.now_ns),
-            time=self.clock.time(),
-            origin=origin,
-            client=client,
-            versions=None,
-            sentence=sentence,
-            rules=[],
-        )
+        return self._verdict(origin, client, sentence, None, [])
+
+    def _verdict(
+        self, origin: str | None, client: str, sentence: str, versions: dict[str, int] | None, rules: list[str]
+    ) -> VerdictRecord:
+        at, time = self.clock.at(self.clock.now_ns), self.clock.time()
+        return VerdictRecord("", at, time, origin, client, versions, sentence, rules)
 
     def in_force(self) -> str:
         """What was changed on purpose, as the end of a verdict."""
