@@ -78,7 +78,7 @@ def show(events: Iterable[Event], frames: Mapping[int, Frame]) -> None:
     subject, found, text = Engine("fuzz", None), Explained(), io.StringIO()
     found.records(explain(_with_moments(events, subject, found), subject))
     found.moments(subject.take_moments())
-    found.stories = subject.outlines
+    found.stories = [*subject.outlines]
     for record in found.all_records:
         assert from_json(to_json(record)) == record
     json.dumps(har(found.all_records), allow_nan=False)

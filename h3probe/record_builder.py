@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import guess_name
-from h3probe.diagnose.grouping import origin_of_url
+from h3probe.diagnose.origin import origin_of_url
 from h3probe.events import Endpoint
 from h3probe.records import (
     SCHEMA_VERSION,

@@ -7,9 +7,10 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.origin import name_of, origin_of_url, origin_text
 from h3probe.diagnose.story import Seen, Story
+from h3probe.diagnose.surroundings import Surroundings
 from h3probe.text import clean
-from h3probe.track.hosts import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -18,37 +19,14 @@ if TYPE_CHECKING:
     from h3probe.track.clock import Clock
     from h3probe.track.names import Names
     from h3probe.track.proxied import ExchangeSighting, FailedLeg, ProxyFacts
-    from h3probe.track.quic import QuicConnection
-    from h3probe.track.tcp import TcpConnection
     from h3probe.track.tracker import Connection
 
-# Names that stand for all of a provider's customers (draft-ietf-tls-esni, 4: the public name). Which other names do
-# cannot be told: browsers send the extension with a site's own name, too, so that it means nothing.
-ECH_PUBLIC_NAMES = frozenset({"cloudflare-ech.com"})
-
-
 CLEAR = "http://"
-# Of a host's TCP connections to a name's other ports, how many are looked at: the latest.
-ELSEWHERE = 1_024
 
 
 def _place(endpoint: Endpoint) -> tuple[str, int]:
     """Where a server is; loopback is one place whatever the family."""
     return ("loopback" if endpoint.is_loopback else endpoint.address, endpoint.port)
-
-
-def _name_of(connection: Connection) -> str | None:
-    hello = connection.hello
-    if hello is None or not hello.sni or (connection.transport == "tcp" and connection.inner):
-        return connection.told_host
-    name = hello.sni.lower().rstrip(".")
-    return None if hello.ech and name in ECH_PUBLIC_NAMES else name
-
-
-def origin_text(host: str, port: int) -> str:
-    """`host:port`, an IPv6 host in brackets; harmless to print."""
-    host = clean(host, 255)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +109,13 @@ def _by_origin(
     named: dict[tuple[str, int], list[Connection]] = {}
     names_at: dict[tuple[str, int], set[str]] = {}
     for connection in connections:
-        name = _name_of(connection)
+        name = name_of(connection)
         if name is not None:
             named.setdefault((name, connection.server.port), []).append(connection)
             names_at.setdefault(_place(connection.server), set()).add(name)
     nameless: dict[tuple[str, int], list[Connection]] = {}
     for connection in connections:
-        if _name_of(connection) is not None:
+        if name_of(connection) is not None:
             continue
         place = _place(connection.server)
         looked_up = name_of_address.get(connection.server.host)
@@ -209,71 +187,13 @@ def tell_stories(
                 stories[-1].mixed = mixed
     stories += _tunnel_stories(connections, clock, identity, beside.facts)
     stories += _plain_stories(connections, clock, identity, in_the_clear)
-    _add_surroundings(stories, [*connections, *beside.others], beside.strangers, identity)
+    surroundings = Surroundings([*connections, *beside.others], beside.strangers, identity)
+    asked = {(story.host, story.origin) for story in stories if story.tunnels}
+    for story in stories:
+        surroundings.add_to(story)
+        story.proxied = not story.tunnels and (story.host, story.origin) in asked
     stories.sort(key=lambda s: s.begins_ns)
     return stories
-
-
-def _quic_of_host(
-    connections: list[Connection], identity: Callable[[Endpoint], str]
-) -> dict[str, list[QuicConnection]]:
-    found: dict[str, list[QuicConnection]] = {}
-    for connection in connections:
-        if connection.transport == "quic":
-            found.setdefault(identity(connection.client), []).append(connection)
-    return found
-
-
-def _tcp_by_name(
-    connections: list[Connection], identity: Callable[[Endpoint], str]
-) -> dict[tuple[str, str], list[TcpConnection]]:
-    """A host's TCP connections to servers, by the name that each asks for; those to proxies left out."""
-    found: dict[tuple[str, str], list[TcpConnection]] = {}
-    for connection in connections:
-        name = _name_of(connection)
-        if connection.transport == "quic" or name is None:
-            continue
-        if connection.tunnels is None or not connection.tunnels.asked:
-            found.setdefault((identity(connection.client), name), []).append(connection)
-    return found
-
-
-def _add_surroundings(
-    stories: list[Story],
-    connections: list[Connection],
-    strangers: list[Connection],
-    identity: Callable[[Endpoint], str],
-) -> None:
-    """Give each story what else its client's host did."""
-    quic_of_host, strange = _quic_of_host(connections, identity), _quic_of_host(strangers, identity)
-    asked = {(story.host, story.origin) for story in stories if story.tunnels}
-    named_tcp = _tcp_by_name(connections, identity)
-    named_at = {(host, tcp.server) for (host, _), found in named_tcp.items() for tcp in found}
-    for story in stories:
-        story.proxied = not story.tunnels and (story.host, story.origin) in asked
-        # Whose loopback it is cannot be told from packets: any of the hosts seen may be the one.
-        hosts = quic_of_host | strange if story.host == LOOPBACK else [story.host]
-        pids = {c.process.pid for c in story.connections if c.process is not None}
-        on_host = [quic for host in hosts for quic in quic_of_host.get(host, [])]
-        story.host_quic = [q for q in on_host if not pids or (q.process is not None and q.process.pid in pids)]
-        story.unowned_quic = [q for q in on_host if pids and q.process is None]
-        story.others_quic = [q for q in on_host if pids and q.process is not None and q.process.pid not in pids]
-        story.strangers_quic = any(strange.get(host) for host in hosts)
-        story.other_ports = _other_ports(story)
-        if story.origin is None:
-            story.tcp_named = any((story.host, quic.server) in named_at for quic in story.quic)
-        name, _, port = (story.origin or "").rpartition(":")
-        elsewhere = [t for t in named_tcp.get((story.host, name), ()) if str(t.server.port) != port]
-        elsewhere = [t for t in elsewhere if not pids or t.process is None or t.process.pid in pids]
-        story.tcp_elsewhere = elsewhere[-ELSEWHERE:]
-        known = {client.family: client for client in map(recognise, story.connections) if client is not None}
-        story.software = next(iter(known.values())) if len(known) == 1 else None
-
-
-def origin_of_url(origin: str) -> str:
-    """`https://host:port` as `host:port`; however long the host is, the port stays."""
-    host, _, port = (origin.partition("://")[2] or origin).rpartition(":")
-    return f"{clean(host, 300)}:{port}".lower()
 
 
 def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
@@ -284,11 +204,11 @@ def add_proxy_facts(story: Story, facts: ProxyFacts, names: Names) -> None:
     carriers |= {connection.id for connection, tunnel in story.tunnels if tunnel.open}
     story.relayed = story.relayed or all(_is_leg(connection, facts) for connection in story.connections)
     seen = [_by_proxy(s) for s in facts.exchanges if s.connection in carriers and is_about(story, s.exchange)]
-    story.exchanges = sorted(seen, key=lambda e: e.time_ns)
-    story.unreached = [leg for leg in facts.failed_legs if leg.connection in ids and _failed_for(story, leg)]
-    story.rejected = [r for connection, r in facts.rejected if connection in carriers]
-    story.trouble = [t for connection, t in facts.trouble if connection in ids and _troubles(story, t)]
-    story.alt_svc = [s.seen for s in facts.alt_svc if s.connection in carriers and is_about(story, s.seen)]
+    story.exchanges = tuple(sorted(seen, key=lambda e: e.time_ns))
+    story.unreached = tuple(leg for leg in facts.failed_legs if leg.connection in ids and _failed_for(story, leg))
+    story.rejected = tuple(r for connection, r in facts.rejected if connection in carriers)
+    story.trouble = tuple(t for connection, t in facts.trouble if connection in ids and _troubles(story, t))
+    story.alt_svc = tuple(s.seen for s in facts.alt_svc if s.connection in carriers and is_about(story, s.seen))
     story.quic_untouched = facts.ready is not None and facts.ready.mode == "transparent"
     if story.origin is not None:
         story.binding = names.binding(story.origin.rpartition(":")[0])
@@ -353,15 +273,6 @@ def _leads_to(target: str, server: Endpoint) -> bool:
     except ValueError:
         return port == str(server.port)
     return (address.packed, port) == (server.host, str(server.port))
-
-
-def _other_ports(story: Story) -> list[int]:
-    """Ports to which the story's host sent QUIC for the name of the story's origin, other than the origin's."""
-    if story.origin is None:
-        return []
-    name, _, port = story.origin.rpartition(":")
-    ports = {q.server.port for q in story.host_quic if _name_of(q) == name}
-    return sorted(ports - {int(port)})
 
 
 def _story(origin: str | None, host: str, part: list[Connection], clock: Clock, tunnelled: set[bytes]) -> Story:

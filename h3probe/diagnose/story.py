@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from h3probe.diagnose.clients import HEAD_START_S, TIMER_EARLY, recognise
+from h3probe.diagnose.surroundings import NOTHING, QuicBeside
 from h3probe.text import clean
 from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from h3probe.diagnose.clients import Client
     from h3probe.diagnose.race import Race
     from h3probe.events import AltSvcSeen, CaRejected, Endpoint, UpstreamTrouble
@@ -130,15 +133,15 @@ class Story:
     tcp: list[TcpConnection] = field(default_factory=list)
     tunnels: list[tuple[TcpConnection, Tunnel]] = field(default_factory=list)
     relayed: bool = False
-    races: list[Race] = field(default_factory=list)
+    races: Sequence[Race] = ()
     one_sided: bool = False
     lossy: bool = False
-    other_ports: list[int] = field(default_factory=list)
-    tcp_elsewhere: list[TcpConnection] = field(default_factory=list)
+    other_ports: Sequence[int] = ()
+    tcp_elsewhere: Sequence[TcpConnection] = ()
     tcp_named: bool = False
-    host_quic: list[QuicConnection] = field(default_factory=list)
-    others_quic: list[QuicConnection] = field(default_factory=list)
-    unowned_quic: list[QuicConnection] = field(default_factory=list)
+    host_quic: QuicBeside = NOTHING
+    others_quic: QuicBeside = NOTHING
+    unowned_quic: QuicBeside = NOTHING
     strangers_quic: bool = False
     of_command: bool = False
     in_the_clear: bool = False
@@ -149,13 +152,13 @@ class Story:
     over: bool = False
     lacks: frozenset[str] = frozenset()
     software: Client | None = None
-    exchanges: list[Seen] = field(default_factory=list)
+    exchanges: Sequence[Seen] = ()
     astray: bool = False
     tcp_before: bool = False
-    alt_svc: list[AltSvcSeen] = field(default_factory=list)
-    rejected: list[CaRejected] = field(default_factory=list)
-    trouble: list[UpstreamTrouble] = field(default_factory=list)
-    unreached: list[FailedLeg] = field(default_factory=list)
+    alt_svc: Sequence[AltSvcSeen] = ()
+    rejected: Sequence[CaRejected] = ()
+    trouble: Sequence[UpstreamTrouble] = ()
+    unreached: Sequence[FailedLeg] = ()
     binding: DnsSighting | None = None
     quic_untouched: bool = False
     swallows_icmp: str | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from h3probe.diagnose.grouping import is_about, origin_of_url
+from h3probe.diagnose.grouping import is_about
+from h3probe.diagnose.origin import origin_of_url
 from h3probe.diagnose.story import Seen
 from h3probe.events import AltSvcSeen
 from h3probe.track.clock import NS
@@ -50,7 +51,8 @@ def add_told_facts(stories: list[Story], facts: ToldFacts) -> None:
             # Not sooner than it can have been: what comes after it is to come after it for certain.
             at_ns = seen.told.time_ns + seen.told.within_ns
             client = found.connections[0].client
-            found.alt_svc.append(AltSvcSeen(at_ns, seen.connection or "", client, seen.told.origin, lines, lines))
+            line = AltSvcSeen(at_ns, seen.connection or "", client, seen.told.origin, lines, lines)
+            found.alt_svc = (*found.alt_svc, line)
 
 
 def _note_astray(stories: list[Story], facts: ToldFacts) -> None:

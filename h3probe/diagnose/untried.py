@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from h3probe.diagnose.grouping import origin_of_url
+from h3probe.diagnose.origin import origin_of_url
 from h3probe.text import clean, count
 
 if TYPE_CHECKING:

@@ -283,9 +283,7 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
         ports = ", ".join(map(str, story.other_ports))
         elsewhere = f"QUIC for the same name went to port {ports}"
         return f"{name}: no QUIC packet was sent to this port{story.as_far_as}; {elsewhere}."
-    if not story.quic and any(
-        q.server == tcp.server and (q.hello is None or not q.hello.sni) for q in (*story.host_quic, *story.unowned_quic)
-    ):
+    if not story.quic and (story.host_quic.unnamed_to(tcp.server) or story.unowned_quic.unnamed_to(tcp.server)):
         return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
     if not story.quic and story.mixed:
         return f"{name}; whether this client sent QUIC too cannot be told from that of others."
@@ -461,7 +459,8 @@ def _through_proxy(story: Story) -> str:
     if story.exchanges and story.versions is None:
         return f"No response through the CONNECT tunnel of the proxy {tcp.server}: {_error_of(story)}."
     name = used_version(story, tcp) if tcp.hello is not None else "TCP"
-    if any(q.hello is not None and f"{q.hello.sni}:{q.server.port}".lower() == story.origin for q in story.host_quic):
+    to_name, _, port = (story.origin or "").rpartition(":")
+    if any(str(attempt.server.port) == port for attempt in story.host_quic.to_name(to_name)):
         return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC to it left directly, past the proxy."
     if story.host_quic:
         return (

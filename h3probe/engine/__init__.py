@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
 from h3probe.diagnose.expectation import Account
-from h3probe.diagnose.grouping import Beside, add_proxy_facts, origin_of_url, tell_stories
+from h3probe.diagnose.grouping import Beside, add_proxy_facts, tell_stories
+from h3probe.diagnose.origin import origin_of_url
 from h3probe.diagnose.rule import CaptureFacts
 from h3probe.diagnose.told import add_told_facts
 from h3probe.engine.ending import Ending
@@ -36,6 +38,7 @@ from h3probe.events import (
     Unreadable,
 )
 from h3probe.filters import Filters
+from h3probe.packing import Shelf
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import AnyRecord, CaptureRecord, ExchangeRecord, SummaryRecord
 from h3probe.track.clock import NS
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
     from h3probe.wire.packet import Transported
 
 Output = AnyRecord | object
-SETTLED_AT_ONCE = 1_000
+SETTLED_AT_ONCE = TOLD_AT_ONCE = 1_000
 # How often, in the capture's time, a live run looks for stories that are over.
 CONCLUDE_NS = 5 * NS
 
@@ -107,7 +110,7 @@ class Engine:
     is_java: bool | None = None
     expects: HttpVersion | None = None
     expectations: list[ExpectationRecord] = field(default_factory=list)
-    outlines: list[StoryOutline] = field(default_factory=list)
+    outlines: Shelf[StoryOutline] = field(default_factory=Shelf)
     packs: bool = False
     on_decrypted: Callable[[Told], None] | None = None
     tracker: Tracker = field(default_factory=Tracker)
@@ -261,11 +264,17 @@ class Engine:
             truncated: The source ended in the middle of a packet.
             dropped: Packets lost before they were seen, where the source knows.
         """
+        return [*chain.from_iterable(self.ending(truncated=truncated, dropped=dropped))]
+
+    def ending(self, *, truncated: bool = False, dropped: int | None = None) -> Iterator[list[AnyRecord]]:
+        """The same, some at a time: of a large capture it is more than there should be at once."""
         self.tracker.finish()
         self.filters.pending = None
-        records = self.announce() + self._collect(self.tracker.take())
-        records += self._counted(self._diagnose(truncated=truncated, dropped=dropped or 0))
-        return records + self._counted([self._summary(truncated=truncated, dropped=dropped)])
+        yield self.announce() + self._collect(self.tracker.take())
+        records = self._diagnose(truncated=truncated, dropped=dropped or 0)
+        while some := list(islice(records, TOLD_AT_ONCE)):
+            yield self._counted(some)
+        yield self._counted([self._summary(truncated=truncated, dropped=dropped)])
 
     def _collect(self, progress: Progress) -> list[AnyRecord]:
         self._keep(progress.opened)
@@ -345,7 +354,8 @@ class Engine:
     def _keep(self, opened: list[Connection]) -> None:
         packs = self.packs and self._by_wire_alone
         for connection in opened:
-            self._kept.put(connection, packs=packs)
+            if packed := self._kept.put(connection, packs=packs):
+                self.tracker.told.let_go(packed)
         if self.tells_opened:
             self._opened += opened
 
@@ -403,18 +413,18 @@ class Engine:
         """Whether packets were lost before they were seen, by what was told on the way or at the end."""
         return self._dropped > 0 or any(self.dropped.values())
 
-    def _diagnose(self, *, truncated: bool, dropped: int) -> list[AnyRecord]:
+    def _diagnose(self, *, truncated: bool, dropped: int) -> Iterator[AnyRecord]:
         self._teller.conditions = self.conditions
         self._dropped = dropped
         ending = Ending(self._teller, self.filters, self._undecided, self.expects, outlines=self.outlines)
         for connections in self._kept.by_client(self.tracker.hosts.identity):
             ending.add(connections, self._stories_of(connections))
         facts = self._facts(ending.missing, truncated=truncated)
-        records = [*ending.records, *ending.of_capture(facts), *ending.verdicts(self._silence)]
+        of_capture = ending.of_capture(facts)
         if self.expects is not None:
             complete = not (facts.truncated or facts.forgotten or facts.left or facts.unreadable or self._lossy)
             self.expectations = ending.expectations(self.expects, self._accounts, complete=complete)
-        return [*records, *self.expectations]
+        return chain(ending.records(), of_capture, ending.verdicts(self._silence), self.expectations)
 
     @property
     def _silence(self) -> Silence:

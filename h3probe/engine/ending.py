@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.conclusion import conclude
@@ -11,11 +12,12 @@ from h3probe.diagnose.missing import Missing
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.engine.silence import Seen
 from h3probe.filters import Filters
+from h3probe.packing import Shelf
 from h3probe.records import ExpectationRecord, StoryOutline
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from h3probe.diagnose.expectation import Account
     from h3probe.diagnose.rule import CaptureFacts
@@ -35,7 +37,6 @@ class Ending:
         filters: What was asked about.
         undecided: Connections that were not told yet: whether they were asked about, their story decides.
         expects: The version that every exchange is expected to be of; None for no expectation.
-        records: Of the stories: connections that were undecided, races, findings.
         outlines: The stories.
         missing: What connections show to be missing from the capture.
         seen: What there was, as far as silence is to be told from it.
@@ -45,11 +46,14 @@ class Ending:
     filters: Filters
     undecided: Sequence[Connection]
     expects: HttpVersion | None
-    records: list[AnyRecord] = field(default_factory=list)
-    outlines: list[StoryOutline] = field(default_factory=list)
+    outlines: Shelf[StoryOutline] = field(default_factory=Shelf)
     missing: Missing = field(default_factory=Missing)
     seen: Seen = field(default_factory=Seen)
-    _verdicts: list[tuple[int, VerdictRecord | None]] = field(default_factory=list)
+    _records: Shelf[AnyRecord] = field(default_factory=Shelf)
+    _verdicts: Shelf[VerdictRecord | None] = field(default_factory=Shelf)
+    # When the story of each of these began.
+    _records_ns: list[int] = field(default_factory=list)
+    _verdicts_ns: list[int] = field(default_factory=list)
     _weighing: Weighing = field(default_factory=Weighing)
 
     def add(self, connections: Iterable[Connection], stories: Sequence[Story]) -> None:
@@ -58,7 +62,7 @@ class Ending:
         self.missing.add(c for c in connections if self.filters.connection(c))
         if self.undecided:
             told = {c.id for story in stories for c in story.connections}
-            self.records += [r for c in self.undecided if c.id in told for r in self.teller.builder.connection(c)]
+            self._put(0, (r for c in self.undecided if c.id in told for r in self.teller.builder.connection(c)))
         for story in stories:
             self._conclude(story)
 
@@ -66,23 +70,31 @@ class Ending:
         conclusion = conclude(story)
         ids = dict.fromkeys(c.id for c in story.connections)
         self.outlines.append(StoryOutline(story.label, story.relayed, tuple(ids)))
-        self.records += self.teller.conclusions(conclusion)
+        self._put(story.begins_ns, self.teller.conclusions(conclusion))
         sentence = conclusion.sentence
-        verdict = None if sentence is None else self.teller.verdict(conclusion, sentence)
-        self._verdicts.append((story.begins_ns, verdict))
+        self._verdicts.append(None if sentence is None else self.teller.verdict(conclusion, sentence))
+        self._verdicts_ns.append(story.begins_ns)
         if self.expects is not None:
             self._weighing.add(conclusion)
+
+    def _put(self, begun_ns: int, records: Iterable[AnyRecord]) -> None:
+        for record in records:
+            self._records.append(record)
+            self._records_ns.append(begun_ns)
+
+    def records(self) -> Iterator[AnyRecord]:
+        """Connections that were undecided, then races and findings in the order of their stories."""
+        return _in_order(self._records, self._records_ns)
 
     def of_capture(self, facts: CaptureFacts) -> list[AnyRecord]:
         """What is found of the capture as a whole."""
         rules = (rule.check_capture for rule in CATALOGUE.values())
         return [self.teller.finding(f, None) for check in rules if check is not None for f in check(facts)]
 
-    def verdicts(self, silence: Silence) -> list[VerdictRecord]:
+    def verdicts(self, silence: Silence) -> Iterator[VerdictRecord]:
         """The verdicts in the order of their stories, then those on what did not come."""
-        self._verdicts.sort(key=lambda verdict: verdict[0])
-        numbered = [verdict for _, verdict in self._verdicts] + [*silence.verdicts(self.seen)]
-        return [replace(v, id=f"verdict-{number}") for number, v in enumerate(numbered, 1) if v is not None]
+        numbered = chain(_in_order(self._verdicts, self._verdicts_ns), silence.verdicts(self.seen))
+        return (replace(v, id=f"verdict-{number}") for number, v in enumerate(numbered, 1) if v is not None)
 
     def expectations(
         self, expected: HttpVersion, accounts: Counter[Account], *, complete: bool
@@ -114,3 +126,8 @@ class Ending:
             )
             for number, judged in enumerate(judge(self._weighing, accounts, expected, absent, complete=complete), 1)
         ]
+
+
+def _in_order[Each](shelf: Shelf[Each], by: list[int]) -> Iterator[Each]:
+    """What is on a shelf, in the order of a number of each."""
+    return map(shelf.__getitem__, sorted(range(len(shelf)), key=by.__getitem__))

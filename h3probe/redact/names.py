@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Final
 
-from h3probe.diagnose.grouping import ECH_PUBLIC_NAMES
+from h3probe.diagnose.origin import ECH_PUBLIC_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

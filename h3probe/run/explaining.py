@@ -148,7 +148,7 @@ def explained(asked: Asked, found: Explained | None = None) -> Explained:
         UserError: A client's log cannot be read, or is none.
     """
     found = Explained() if found is None else found
-    found.stories = explain(asked, found).outlines
+    found.stories = [*explain(asked, found).outlines]
     return found
 
 
@@ -219,7 +219,8 @@ def explain(asked: Asked, output: Output, tap: Tap | None = None, reading: Readi
         truncated = any(reader.truncated for reader in readers)
         for records in engine.settle():
             output.records(records)
-        output.records(engine.finish(truncated=truncated, dropped=sum(dropped) if dropped else None))
+        for records in engine.ending(truncated=truncated, dropped=sum(dropped) if dropped else None):
+            output.records(records)
         output.close()
     return engine
 

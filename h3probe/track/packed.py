@@ -6,11 +6,10 @@ not depend on another client's, so that they are unpacked client by client.
 
 from __future__ import annotations
 
-import pickle
-import zlib
 from typing import TYPE_CHECKING, Final
 
 from h3probe.events import Endpoint
+from h3probe.packing import SAMPLES, Packing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 
 ROOM: Final = 24 * 1024 * 1024
 """Bytes that all of them may take, packed."""
-MOST_OF_A_HOST: Final = 20_000
-"""Connections of one client that can be unpacked together with those that are not packed."""
-# A higher level takes four times as long and saves a sixth.
-_LEVEL: Final = 1
 
 
 class PackedConnections:
@@ -30,23 +25,22 @@ class PackedConnections:
 
     Args:
         room: Bytes that they may take.
-        most: Connections that are kept of one address.
 
     Attributes:
         left_out: How many there was no room for.
         tunnelled: The randoms of ClientHellos that were seen inside of tunnels; a proxy may have sent them on.
     """
 
-    def __init__(self, room: int = ROOM, most: int = MOST_OF_A_HOST) -> None:
+    def __init__(self, room: int = ROOM) -> None:
         self.left_out = 0
         self.tunnelled: set[bytes] = set()
         self._room = room
-        self._most = most
-        self._packs: dict[bytes, list[bytes]] = {}
-        self._counts: dict[bytes, int] = {}
+        self._packing: Packing | None = None
+        # Of each address the packs, and how many connections are in each.
+        self._packs: dict[bytes, list[tuple[bytes, int]]] = {}
 
     def __len__(self) -> int:
-        return sum(self._counts.values())
+        return sum(count for packs in self._packs.values() for _, count in packs)
 
     @property
     def clients(self) -> list[Endpoint]:
@@ -56,19 +50,20 @@ class PackedConnections:
     def put(self, connections: Iterable[Connection]) -> None:
         """Pack connections; those that there is no room for are counted instead."""
         connections = list(connections)
+        if not connections:
+            return
         self.note_tunnels(connections)
+        self._packing = self._packing or Packing(connections[-SAMPLES:])
         by_host: dict[bytes, list[Connection]] = {}
         for connection in connections:
             by_host.setdefault(connection.client.host, []).append(connection)
         for host, group in by_host.items():
-            fitting = group[: self._most - self._counts.get(host, 0)] if self._room > 0 else []
-            self.left_out += len(group) - len(fitting)
-            if not fitting:
+            if self._room <= 0:
+                self.left_out += len(group)
                 continue
-            pack = zlib.compress(pickle.dumps(fitting, pickle.HIGHEST_PROTOCOL), _LEVEL)
+            pack = self._packing.pack(group)
             self._room -= len(pack)
-            self._packs.setdefault(host, []).append(pack)
-            self._counts[host] = self._counts.get(host, 0) + len(fitting)
+            self._packs.setdefault(host, []).append((pack, len(group)))
 
     def note_tunnels(self, connections: Iterable[Connection]) -> None:
         """Take note of what was sent through tunnels on these connections, packed or not."""
@@ -78,12 +73,19 @@ class PackedConnections:
             if connection.tunnels is not None and connection.tunnels.asked:
                 self.tunnelled.add(connection.hello.random)
 
-    def take(self, hosts: Iterable[bytes]) -> list[Connection]:
-        """Unpack the connections of these addresses; they are not here any more."""
+    def take(self, hosts: Iterable[bytes], most: int) -> list[Connection]:
+        """Unpack the connections of these addresses; they are not here any more.
+
+        Args:
+            hosts: The addresses.
+            most: How many are wanted; the later ones beyond that are left out, and counted.
+        """
         found: list[Connection] = []
         for host in hosts:
-            self._counts.pop(host, None)
-            for pack in self._packs.pop(host, ()):
+            for pack, count in self._packs.pop(host, ()):
                 self._room += len(pack)
-                found += pickle.loads(zlib.decompress(pack))  # noqa: S301 - packed above, and never out of this process
+                room = max(0, most - len(found))
+                self.left_out += max(0, count - room)
+                if room and self._packing is not None:
+                    found += self._packing.unpack(pack)[:room]
         return found

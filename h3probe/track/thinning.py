@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from h3probe.track.thinning_sums import Flow, Key
     from h3probe.track.tracker import Connection, Tracker
 
-FLOWS_LIMIT = 65_536
+FLOWS_LIMIT = 16_384
 """Flows that are remembered to have no connection."""
 
 

@@ -97,6 +97,11 @@ class ToldTracker:
             if same and same[0] is gone:
                 del same[0]
 
+    def let_go(self, connections: Iterable[Connection]) -> None:
+        """Keep connections no longer: where nobody has told of any of them, nobody will."""
+        gone = {connection.id for connection in connections}
+        self._latest = deque(connection for connection in self._latest if connection.id not in gone)
+
     @staticmethod
     def _sort(by_port: _ByPort, connection: Connection) -> None:
         key = (connection.transport, connection.client.port)

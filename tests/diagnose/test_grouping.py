@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from h3probe.diagnose.grouping import origin_of_url
+from h3probe.diagnose.origin import origin_of_url
 from tests.diagnose.scenario import (
     CHROMIUM,
     CLIENT,

@@ -78,7 +78,7 @@ def test_packed_or_not(
 ) -> None:
     """Where most connections had to be packed, the same is said of them, and nothing was forgotten."""
     monkeypatch.setattr(kept_module, "AT_ONCE", 3)
-    packed = KeptConnections(9)
+    packed = KeptConnections(20, 9)
     few, said_of_few = explain(packed, expects, origins)
     every, said_of_every = explain(KeptConnections(1000), expects, origins)
     assert concluded(few, said_of_few) == concluded(every, said_of_every)

@@ -35,8 +35,8 @@ def test_what_was_packed_is_unpacked() -> None:
     hosts = [client.host for client in packed.clients]
     assert [host.hex(".") for host in hosts] == ["c0.00.02.0a", "c0.00.02.0b"]
     for host in hosts:
-        assert packed.take([host]) == [c for c in before if c.client.host == host]
-    assert (len(packed), packed.left_out, packed.take(hosts)) == (0, 0, [])
+        assert packed.take([host], 99) == [c for c in before if c.client.host == host]
+    assert (len(packed), packed.left_out, packed.take(hosts, 99)) == (0, 0, [])
 
 
 def test_what_was_sent_through_tunnels_is_known() -> None:
@@ -50,15 +50,40 @@ def test_what_was_sent_through_tunnels_is_known() -> None:
 
 
 def test_the_room_is_bounded() -> None:
-    """What does not fit is counted, by client and in all; room that is given back is there again."""
+    """What does not fit is counted; room that is given back is there again."""
     many = connections()
-    few = PackedConnections(most=2)
-    few.put(many)
-    assert (len(few), few.left_out) == (4, 9)
     none = PackedConnections(room=1)
     none.put(many)  # The first client's may go beyond it.
     none.put(many)
     assert (len(none), none.left_out) == (7, 19)
-    none.take([client.host for client in none.clients])
+    none.take([client.host for client in none.clients], 99)
     none.put(many[:1])
     assert len(none) == 1
+
+
+def test_a_client_that_comes_once_takes_no_more_room_than_others() -> None:
+    """Packed one by one, connections take about as much room as together, though none came at first."""
+    many = connections()
+    rooms = []
+    for put in ([many, many], [many, *([c] for c in many)]):
+        packed = PackedConnections()
+        packed.put([])
+        packed.put(put[0])
+        before = packed._room
+        for some in put[1:]:
+            packed.put(some)
+        rooms.append(before - packed._room)
+    together, apart = rooms
+    assert apart < 3 * together
+
+
+def test_no_more_is_unpacked_than_is_wanted() -> None:
+    """Of a client's connections the first ones come, over all that it was packed in; the others are counted."""
+    many = [c for c in connections() if c.client.address == "192.0.2.10"]
+    packed = PackedConnections()
+    for one, other in zip(many[::2], many[1::2], strict=False):
+        packed.put([one, other])
+    assert packed.take([many[0].client.host], 3) == many[:3]
+    assert (len(packed), packed.left_out) == (0, len(many) // 2 * 2 - 3)
+    packed.put(many)
+    assert packed.take([many[0].client.host], -5) == []

@@ -180,6 +180,23 @@ def test_a_line_for_people() -> None:
     ]
 
 
+def test_what_is_let_go_of_is_joined_no_more() -> None:
+    """Connections that were packed take no room here either; what is told later is another one's."""
+    quic = next(c for c in two()[0].explain().engine._kept if c.transport == "quic")
+    told = ToldExchange(
+        nanoseconds(0.5), "client-log", "https://example.org:443", "GET", "", "HTTP/3", 200, quic.client.port
+    )
+    found = []
+    for gone in ([], [quic]):
+        tracker = ToldTracker(Timeline(Clock()))
+        tracker.opened(quic)
+        tracker.let_go(gone)
+        tracker.feed(told)
+        tracker.finish()
+        found += [sighting.connection for sighting in taken(tracker)]
+    assert found == [quic.id, None]
+
+
 def test_memory_is_bounded() -> None:
     """What waits is bounded, and so is what is kept."""
     tracker = ToldTracker(Timeline(Clock()))

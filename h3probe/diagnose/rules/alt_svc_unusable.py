@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from h3probe.diagnose.story import Story
     from h3probe.events import AltSvcSeen
-    from h3probe.track.quic import QuicConnection
     from h3probe.wire.altsvc import AltSvc
 
 SLUG = "alt-svc-unusable"
@@ -48,7 +47,7 @@ def dead_ends(story: Story, seen: AltSvcSeen) -> list[str]:
     found: list[str] = []
     for place in dict.fromkeys((a.host, a.port) for a in h3):
         host, port = place
-        tried = [q for q in story.host_quic if q.server.port == port and _is_for(q, name)]
+        tried = [q for q in story.host_quic.to_name(name) if q.server.port == port]
         tried = [q for q in tried if q.first.time_ns > seen.time_ns]
         if str(port) == own or not tried or not all(q.outcome(story.now_ns) in SILENT for q in tried):
             return []  # The origin's own port is another rule's.
@@ -56,11 +55,6 @@ def dead_ends(story: Story, seen: AltSvcSeen) -> list[str]:
         at = f"{clean(host, 200)}:{port}" if host else f"port {port}"
         found.append(f"it leads to {at}, which {what} ({count(len(tried), 'attempt')})")
     return found
-
-
-def _is_for(attempt: QuicConnection, name: str) -> bool:
-    """Whether an attempt names the origin's host, as it does at an alternative, too (RFC 7838, 2.1)."""
-    return attempt.hello is not None and (attempt.hello.sni or "").lower().rstrip(".") == name
 
 
 def _second_line(lines: Sequence[str], parsed: AltSvc) -> list[str]:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from h3probe.diagnose.story import Story
     from h3probe.track.mark import Mark
-    from h3probe.track.quic import QuicConnection
 
 SLUG = "proxy-bypass"
 ADVICE = (
@@ -29,12 +28,12 @@ def check(story: Story) -> Iterator[Finding]:
         return
     name = story.origin.rpartition(":")[0]
     carrier, tunnel = opened[0]
-    past = _to(name, story.host_quic)
+    past = story.host_quic.to_name(name)
     if story.of_command:  # QUIC of nobody who is known may be anybody's
         past = [q for q in past if q.process is not None]
     by = ""
     if not past and story.of_command:
-        past = _to(name, story.others_quic)
+        past = story.others_quic.to_name(name)
         by = f" from {clean(str(past[0].process), 64)}" if past else ""
     if not past:
         return
@@ -44,10 +43,6 @@ def check(story: Story) -> Iterator[Finding]:
     )
     evidence: list[tuple[Mark, str]] = [(tunnel.asked, f"CONNECT {tunnel.target}"), *hellos(past[0], limit=2)]
     yield Finding(SLUG, "notice", summary, cut(evidence), ADVICE, [carrier, past[0]])
-
-
-def _to(name: str, attempts: list[QuicConnection]) -> list[QuicConnection]:
-    return [q for q in attempts if q.hello is not None and (q.hello.sni or "").lower() == name]
 
 
 RULE = Rule(

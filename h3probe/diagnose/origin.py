@@ -1,0 +1,40 @@
+"""How an origin is written, and the name that a connection asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.text import clean
+
+if TYPE_CHECKING:
+    from h3probe.track.tracker import Connection
+
+# Names that stand for all of a provider's customers (draft-ietf-tls-esni, 4: the public name). Which other names do
+# cannot be told: browsers send the extension with a site's own name, too, so that it means nothing.
+ECH_PUBLIC_NAMES = frozenset({"cloudflare-ech.com"})
+
+
+def origin_text(host: str, port: int) -> str:
+    """`host:port`, an IPv6 host in brackets; harmless to print."""
+    host = clean(host, 255)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def origin_of_url(origin: str) -> str:
+    """`https://host:port` as `host:port`; however long the host is, the port stays."""
+    host, _, port = (origin.partition("://")[2] or origin).rpartition(":")
+    return f"{clean(host, 300)}:{port}".lower()
+
+
+def bare_name(name: str) -> str:
+    """A host's name as it is compared: in lower case, without the dot of the root (RFC 9110, 4.2.3; RFC 1034, 3.1)."""
+    return name.lower().rstrip(".")
+
+
+def name_of(connection: Connection) -> str | None:
+    """The name that a connection asks for, as `bare_name` has it; None where nothing tells it."""
+    hello = connection.hello
+    if hello is None or not hello.sni or (connection.transport == "tcp" and connection.inner):
+        return connection.told_host
+    name = bare_name(hello.sni)
+    return None if hello.ech and name in ECH_PUBLIC_NAMES else name

@@ -1,0 +1,174 @@
+"""What else a story's client did, or somebody on its host.
+
+A host may be a whole office behind one address: thousands of stories, each beside thousands of connections. So what a
+host sent is sorted once, and every story gets a view of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.origin import bare_name, name_of
+from h3probe.track.hosts import LOOPBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from h3probe.diagnose.story import Story
+    from h3probe.events import Endpoint
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tracker import Connection
+
+    type Whose = Literal["own", "others", "nobody's"]
+
+# Of a host's TCP connections to a name's other ports, how many are looked at: the latest.
+ELSEWHERE = 1_024
+
+
+class HostQuic:
+    """The QUIC that left one host, in the order in which it is given.
+
+    Attributes:
+        attempts: All of it.
+        named: Those that ask for a name, by the name.
+        unnamed: Those that ask for none, by the server.
+        of_process: How many each process sent; None for those whose process nobody knows.
+    """
+
+    __slots__ = ("attempts", "named", "of_process", "unnamed")
+
+    def __init__(self, attempts: Iterable[QuicConnection] = ()) -> None:
+        self.attempts = list(attempts)
+        self.named: dict[str, list[QuicConnection]] = {}
+        self.unnamed: dict[Endpoint, list[QuicConnection]] = {}
+        self.of_process: dict[int | None, int] = {}
+        for attempt in self.attempts:
+            name, pid = name_of(attempt), _pid(attempt)
+            if name is not None:
+                self.named.setdefault(name, []).append(attempt)
+            if attempt.hello is None or not attempt.hello.sni:
+                self.unnamed.setdefault(attempt.server, []).append(attempt)
+            self.of_process[pid] = self.of_process.get(pid, 0) + 1
+
+
+class QuicBeside:
+    """Those of a host's QUIC attempts that are its client's own, those of others, or those of nobody who is known.
+
+    Args:
+        quic: The host's.
+        pids: The client's processes; with none, all on the host is its own.
+        whose: Which of them.
+    """
+
+    __slots__ = ("_pids", "_quic", "_whose")
+
+    def __init__(self, quic: HostQuic, pids: frozenset[int], whose: Whose) -> None:
+        self._quic, self._pids, self._whose = quic, pids, whose
+
+    def __len__(self) -> int:
+        count = self._quic.of_process
+        own = sum(count.get(pid, 0) for pid in self._pids) if self._pids else len(self._quic.attempts)
+        if self._whose == "own":
+            return own
+        unknown = count.get(None, 0) if self._pids else 0
+        return unknown if self._whose == "nobody's" else len(self._quic.attempts) - own - unknown
+
+    def __iter__(self) -> Iterator[QuicConnection]:
+        return filter(self._has, self._quic.attempts)
+
+    def to_name(self, name: str) -> list[QuicConnection]:
+        """Those that ask for a name."""
+        return list(filter(self._has, self._quic.named.get(bare_name(name), ())))
+
+    def unnamed_to(self, server: Endpoint) -> list[QuicConnection]:
+        """Those to a server whose ClientHello names nobody, or is not known."""
+        return list(filter(self._has, self._quic.unnamed.get(server, ())))
+
+    def _has(self, attempt: QuicConnection) -> bool:
+        pid = _pid(attempt)
+        if not self._pids or pid in self._pids:
+            return self._whose == "own"
+        return self._whose == ("nobody's" if pid is None else "others")
+
+
+NOBODY = HostQuic()
+NOTHING = QuicBeside(NOBODY, frozenset(), "own")
+"""No QUIC at all."""
+
+
+def _pid(connection: Connection) -> int | None:
+    return connection.process.pid if connection.process is not None else None
+
+
+class Surroundings:
+    """What is known beside single stories.
+
+    Args:
+        connections: All that are looked at.
+        strangers: Those of processes that nobody asked about.
+        identity: Tells which host an address belongs to.
+    """
+
+    def __init__(
+        self, connections: list[Connection], strangers: list[Connection], identity: Callable[[Endpoint], str]
+    ) -> None:
+        self._quic = _quic_of_host(connections, identity)
+        self._strange = {identity(stranger.client) for stranger in strangers if stranger.transport == "quic"}
+        self._tcp = _tcp_by_name(connections, identity)
+        self._named_at = {(host, tcp.server) for (host, _), found in self._tcp.items() for tcp in found}
+        self._views: dict[tuple[str, frozenset[int]], list[QuicBeside]] = {}
+        # Whose loopback it is cannot be told from packets: any of the hosts seen may be the one.
+        if self._quic:
+            self._quic[LOOPBACK] = HostQuic([attempt for quic in self._quic.values() for attempt in quic.attempts])
+        if self._strange:
+            self._strange.add(LOOPBACK)
+
+    def add_to(self, story: Story) -> None:
+        """Give a story what else its client's host did."""
+        pids = frozenset(pid for pid in map(_pid, story.connections) if pid is not None)
+        if (story.host, pids) not in self._views:
+            quic = self._quic.get(story.host, NOBODY)
+            self._views[story.host, pids] = [QuicBeside(quic, pids, whose) for whose in ("own", "others", "nobody's")]
+        story.host_quic, story.others_quic, story.unowned_quic = self._views[story.host, pids]
+        story.strangers_quic = story.host in self._strange
+        story.other_ports = _other_ports(story)
+        if story.origin is None:
+            story.tcp_named = any((story.host, attempt.server) in self._named_at for attempt in story.quic)
+        name, _, port = (story.origin or "").rpartition(":")
+        elsewhere = [t for t in self._tcp.get((story.host, name), ()) if str(t.server.port) != port]
+        elsewhere = [t for t in elsewhere if not pids or t.process is None or t.process.pid in pids]
+        story.tcp_elsewhere = tuple(elsewhere[-ELSEWHERE:])
+        known = {client.family: client for client in map(recognise, story.connections) if client is not None}
+        story.software = next(iter(known.values())) if len(known) == 1 else None
+
+
+def _quic_of_host(connections: list[Connection], identity: Callable[[Endpoint], str]) -> dict[str, HostQuic]:
+    found: dict[str, list[QuicConnection]] = {}
+    for connection in connections:
+        if connection.transport == "quic":
+            found.setdefault(identity(connection.client), []).append(connection)
+    return {host: HostQuic(attempts) for host, attempts in found.items()}
+
+
+def _tcp_by_name(
+    connections: list[Connection], identity: Callable[[Endpoint], str]
+) -> dict[tuple[str, str], list[TcpConnection]]:
+    """A host's TCP connections to servers, by the name that each asks for; those to proxies left out."""
+    found: dict[tuple[str, str], list[TcpConnection]] = {}
+    for connection in connections:
+        name = name_of(connection)
+        if connection.transport == "quic" or name is None:
+            continue
+        if connection.tunnels is None or not connection.tunnels.asked:
+            found.setdefault((identity(connection.client), name), []).append(connection)
+    return found
+
+
+def _other_ports(story: Story) -> tuple[int, ...]:
+    """Ports to which the story's host sent QUIC for the name of the story's origin, other than the origin's."""
+    if story.origin is None:
+        return ()
+    name, _, port = story.origin.rpartition(":")
+    return tuple(sorted({attempt.server.port for attempt in story.host_quic.to_name(name)} - {int(port)}))
