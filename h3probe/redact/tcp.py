@@ -19,7 +19,8 @@ from h3probe.wire.http1 import connect_target, connect_udp_target, looks_like_re
 from h3probe.wire.packet import ACK, SYN
 from h3probe.wire.proxy_protocol import header_length
 from h3probe.wire.reassembly import Reassembler
-from h3probe.wire.tls import HELLO_RETRY_REQUEST, LARGEST_RECORD, looks_like_client_hello, parse_server_hello
+from h3probe.wire.tls import LARGEST_RECORD, looks_like_client_hello
+from h3probe.wire.tls_hello import HELLO_RETRY_REQUEST, parse_server_hello
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint

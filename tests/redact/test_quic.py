@@ -14,7 +14,8 @@ from h3probe.wire.quic.packets import LongPacket, split_datagram
 from h3probe.wire.quic.protection import initial_keys, open_packet, retry_is_valid
 from h3probe.wire.quic.versions import V1
 from h3probe.wire.reassembly import Reassembler
-from h3probe.wire.tls import handshake_messages, parse_client_hello
+from h3probe.wire.tls import handshake_messages
+from h3probe.wire.tls_hello import parse_client_hello
 from tests.redact.flows import KEY, NAME, Wire, hello, payloads, redacted, server_hello
 from tests.track import builders
 from tests.wire.quic_builder import DCID, SCID, VERSIONS, close, crypto, initial, opaque, version_negotiation

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from h3probe.redact import Mapping, Redactor
 from h3probe.wire.http1 import connect_target, parse_request_head, parse_response_head
 from h3probe.wire.proxy_protocol import header_length
-from h3probe.wire.tls import handshake_messages, parse_client_hello, records
+from h3probe.wire.tls import handshake_messages, records
+from h3probe.wire.tls_hello import parse_client_hello
 from tests.redact.flows import KEY, NAME, Wire, hello, payloads, redacted, server_hello
 from tests.wire.hello_builder import message, record, vector
 
