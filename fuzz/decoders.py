@@ -19,7 +19,7 @@ from h3probe.wire.http2 import Http2Reader
 from h3probe.wire.http3 import Http3Reader
 from h3probe.wire.ja4 import ja4
 from h3probe.wire.keylog import KeyLog
-from h3probe.wire.link import LINK_TYPE_NAMES
+from h3probe.wire.link_names import LINK_TYPE_NAMES
 from h3probe.wire.packet import PacketDecoder
 from h3probe.wire.qpack import QpackDecoder
 from h3probe.wire.quic import frames, packets, protection, stream_frames, transport_parameters

@@ -19,7 +19,6 @@ __all__ = [
     "records",
 ]
 
-
 # 2^14 and what TLS 1.2 allows a cipher to add (RFC 5246, 6.2.3); TLS 1.3 allows less.
 LARGEST_RECORD = 16384 + 2048
 

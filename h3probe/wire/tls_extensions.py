@@ -15,7 +15,6 @@ from h3probe.wire.buffer import Reader
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
 Extensions = tuple[tuple[int, bytes], ...]
 
 LONGEST_SHARED = 256

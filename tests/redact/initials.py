@@ -13,9 +13,7 @@ from tests.redact.flows import KEY
 from tests.wire.quic_builder import DCID, SCID
 
 SERVER_ID = bytes.fromhex("5eb7e20102030405")
-
 TOKEN = b"a token that tells the client's address"
-
 MAPPING = Mapping(KEY)
 
 NEW_DCID, NEW_SCID, NEW_SERVER_ID = map(MAPPING.connection_id, (DCID, SCID, SERVER_ID))

@@ -9,13 +9,9 @@ from tests.redact.flows import KEY, NAME, hello
 from tests.wire.hello_builder import record
 
 NEW_NAME = Mapping(KEY).host(NAME).decode()
-
 HELLO = record(22, hello(protocol=b"h2"))
-
 CCS = record(20, b"\x01", 0x0303)
-
 DATA = record(23, b"the user's own data" * 20, 0x0303)
-
 CONNECT = b"CONNECT " + NAME + b":443 HTTP/1.1\r\nHost: " + NAME + b":443\r\n\r\n"
 
 

@@ -14,10 +14,8 @@ from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
 
-
 # Interception changes what it observes; a verdict that rests on it says so.
 INTERCEPTED = "TLS was intercepted to see this, which by itself keeps Chromium and Firefox from HTTP/3."
-
 INTERCEPTED_TCP = "TLS over TCP was intercepted to see this, QUIC was not; by itself that keeps Firefox from HTTP/3."
 
 

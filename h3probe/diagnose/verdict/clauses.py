@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tracker import Connection
 
-
 NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
 
 

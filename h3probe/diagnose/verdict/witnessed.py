@@ -14,7 +14,6 @@ from h3probe.text import clean, count, seconds
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Seen, Story
 
-
 IN_THE_CLEAR = "That is http://, in the clear; HTTP/3 needs https://."
 
 # Different errors that a sentence can hold.
