@@ -13,13 +13,13 @@ from h3probe.vantage.bulk import Bulk
 from h3probe.vantage.dns_filter import asks_for_bindings, without_bindings
 from h3probe.vantage.duplicates import fingerprint
 from h3probe.vantage.mitm.hello import QuicHello, TlsHello
-from h3probe.wire import altsvc, dns, http1, tls
+from h3probe.wire import altsvc, dns, http1, tls, tls_hello
 from h3probe.wire.http1_stream import Http1Reader
 from h3probe.wire.http2 import Http2Reader
 from h3probe.wire.http3 import Http3Reader
 from h3probe.wire.ja4 import ja4
 from h3probe.wire.keylog import KeyLog
-from h3probe.wire.link import LINK_TYPE_NAMES
+from h3probe.wire.link_names import LINK_TYPE_NAMES
 from h3probe.wire.packet import PacketDecoder
 from h3probe.wire.qpack import QpackDecoder
 from h3probe.wire.quic import frames, packets, protection, stream_frames, transport_parameters
@@ -54,13 +54,13 @@ def quic_frames(data: bytes) -> None:
 def tls_stream(data: bytes) -> None:
     """The begin of a TCP stream with TLS on it, and a handshake message in it."""
     tls.looks_like_client_hello(data)
-    for parse in (tls.records, tls.handshake_messages, tls.parse_alert, tls.parse_server_hello):
+    for parse in (tls.records, tls.handshake_messages, tls.parse_alert, tls_hello.parse_server_hello):
         with suppress(DecodeError):
             parse(data)
     with suppress(DecodeError):
-        tls.parse_encrypted_extensions(data)
+        tls_hello.parse_encrypted_extensions(data)
     with suppress(DecodeError):
-        ja4(tls.parse_client_hello(data), "t")
+        ja4(tls_hello.parse_client_hello(data), "t")
     TlsHello().feed(data)
 
 

@@ -9,7 +9,8 @@ from h3probe.diagnose.race import find_races
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.diagnose.rules.stuck_on_quic import outage
 from h3probe.diagnose.story import chapters
-from h3probe.diagnose.verdict import deserves_verdict, later_wait, sentence
+from h3probe.diagnose.verdict import deserves_verdict, sentence
+from h3probe.diagnose.verdict.waits import later_wait
 from h3probe.diagnose.words import is_dns
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ from h3probe.track.kept import KeptConnections
 from h3probe.track.mark import Mark
 from h3probe.track.told import ToldFacts
 from h3probe.track.tracker import Tracker
-from h3probe.wire.link import link_type_name
+from h3probe.wire.link_names import link_type_name
 from h3probe.wire.packet import TcpSegment, UdpDatagram
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from h3probe.events import (
     Uncounted,
     Unreadable,
 )
-from h3probe.redact import http1, names
+from h3probe.redact import names
+from h3probe.redact.texts import TextRedactor, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,7 @@ _BEFORE: Final = "\"'(<{“"
 _AFTER: Final = "\"')>},;:!?=.”"
 
 
-class EventRedactor:
+class EventRedactor(TextRedactor):
     """Redacts events, one after the other.
 
     Args:
@@ -68,14 +69,14 @@ class EventRedactor:
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        self._mapping = mapping
+        super().__init__(mapping)
         self._fields: dict[str, Callable[[str], str]] = {
             **dict.fromkeys(_TEXTS, self.text),
             **dict.fromkeys(_CHOICES, str),
             **dict.fromkeys(("host", "sni"), self.host),
-            **dict.fromkeys(("target", "upstream", "origins"), self._authority),
-            **dict.fromkeys(("origin", "url"), self._url),
-            **dict.fromkeys(("lines", "passed_on"), self._alt_svc),
+            **dict.fromkeys(("target", "upstream", "origins"), self.authority),
+            **dict.fromkeys(("origin", "url"), self.url),
+            **dict.fromkeys(("lines", "passed_on"), self.alt_svc),
             **dict.fromkeys(("alone", "behind_proxy"), self.program),
         }
 
@@ -89,14 +90,6 @@ class EventRedactor:
         # Names before sentences: what a sentence speaks of stands beside it, or in an event before it.
         order = sorted(given, key=_TEXTS.__contains__)
         return replace(event, **{name: self._value(name, given[name]) for name in order})
-
-    def host(self, text: str) -> str:
-        """Redact a host name or an address."""
-        return self._mapping.host(_encoded(text)).decode("latin-1")
-
-    def program(self, name: str) -> str:
-        """Redact a program's name, unless many have that program."""
-        return self._mapping.program(_encoded(name)).decode("latin-1")
 
     def text(self, text: str) -> str:
         """Redact a sentence: addresses, names, paths, and every word that is none; ordinary words stay."""
@@ -117,7 +110,7 @@ class EventRedactor:
         if redact is not None:
             return redact(value)
         pattern = _PATTERNS.get(name)
-        return value if pattern is not None and pattern.fullmatch(value) else self._letters(value)
+        return value if pattern is not None and pattern.fullmatch(value) else self.letters(value)
 
     def _word(self, match: re.Match[str]) -> str:
         """A word of a sentence, with what stands around it."""
@@ -128,28 +121,11 @@ class EventRedactor:
         host, colon, port = word.rpartition(":")
         if not (colon and port.isdigit()):
             host = word
-        known = _encoded(host.lower()) in self._mapping.tables["hosts"] or names.literal(_encoded(host)) is not None
+        known = encoded(host.lower()) in self._mapping.tables["hosts"] or names.literal(encoded(host)) is not None
         if known or names.is_domain(host):
-            made = self._authority(word)
-        elif not word or names.is_plain(_encoded(word)):
+            made = self.authority(word)
+        elif not word or names.is_plain(encoded(word)):
             made = word
         else:
-            made = self._url(word) if "://" in word else self._letters(word)
+            made = self.url(word) if "://" in word else self.letters(word)
         return before + made + after
-
-    def _authority(self, text: str) -> str:
-        return http1.authority(_encoded(text), self._mapping).decode("latin-1")
-
-    def _url(self, text: str) -> str:
-        return http1.url(_encoded(text), self._mapping).decode("latin-1")
-
-    def _alt_svc(self, text: str) -> str:
-        return http1.alt_svc(_encoded(text), self._mapping).decode("utf-8", "replace")
-
-    def _letters(self, text: str) -> str:
-        return self._mapping.word(_encoded(text)).decode("latin-1")
-
-
-def _encoded(text: str) -> bytes:
-    """As UTF-8; a name of a process may hold what is no text."""
-    return text.encode("utf-8", "replace")

@@ -9,7 +9,7 @@ from h3probe.redact import der
 from h3probe.wire import tls_names
 from h3probe.wire.buffer import Reader
 from h3probe.wire.quic import transport_parameters
-from h3probe.wire.tls import HELLO_RETRY_REQUEST
+from h3probe.wire.tls_hello import HELLO_RETRY_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,6 +21,8 @@ LIMIT: Final = 200_000
 """Entries of one table. Beyond it a replacement is still the same each time, but two things may get the same one."""
 LONGEST_WORD: Final = 1_024
 """Bytes of a word that is remembered; a longer one is replaced just so, and is not in the file of the mapping."""
+HIGH_BITS: Final = bytes(byte | 0x80 for byte in range(256))
+"""Translates noise to noise that begins nothing that anyone waits for: no message, no record, no text."""
 _POOL: Final = 1 << 18
 _TRIES: Final = 200
 _PLAIN: Final = re.compile(rb"\w+", re.ASCII)

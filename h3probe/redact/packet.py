@@ -18,7 +18,7 @@ from h3probe.redact.piece import Known
 from h3probe.track.names import DNS_PORTS
 from h3probe.wire import ip, tunnels
 from h3probe.wire.ip import IpPacket, parse_ipv4, parse_ipv6
-from h3probe.wire.link import link_type_name
+from h3probe.wire.link_names import link_type_name
 from h3probe.wire.transport import parse_tcp, parse_udp
 
 if TYPE_CHECKING:

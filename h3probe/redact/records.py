@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from h3probe.redact import http1, names
+from h3probe.redact import names
+from h3probe.redact.texts import TextRedactor, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ ANY_CLIENT: Final = "any"
 """What a record says where it is about every client."""
 
 
-class RecordRedactor:
+class RecordRedactor(TextRedactor):
     """Redacts records, decoded from JSON, one after the other.
 
     Args:
@@ -32,7 +33,7 @@ class RecordRedactor:
     """
 
     def __init__(self, mapping: Mapping) -> None:
-        self._mapping = mapping
+        super().__init__(mapping)
         self._processes: dict[str, str] = {}
         self._reasons: dict[str, str] = {}
         self._fields: dict[str, Callable[[str], str]] = {
@@ -42,8 +43,8 @@ class RecordRedactor:
             **dict.fromkeys(("summary", "advice", "sentence", "what", "reason", "error", "text"), self.text),
             "client": self.client,
             "hints": self.host,
-            "url": self._url,
-            "value": self._alt_svc,
+            "url": self.url,
+            "value": self.alt_svc,
             "source": lambda _: "redacted",
         }
 
@@ -62,7 +63,7 @@ class RecordRedactor:
     def client(self, text: str) -> str:
         """Redact whose requests they are: an endpoint, or a program, with its number or without."""
         name, space, remark = text.partition(" (")
-        if ":" in name or "[" in name or names.literal(name.encode()) is not None:
+        if ":" in name or "[" in name or names.literal(encoded(name)) is not None:
             return self.endpoint(text)
         return self.process(name) + space + remark if name != ANY_CLIENT else text
 
@@ -71,20 +72,16 @@ class RecordRedactor:
         if process is not None:
             return f"{self.process(process['name'])}[{process['pid']}]"
         found = _ENDPOINT.fullmatch(text)
-        if found is None or names.literal(text.encode()) is not None:
+        if found is None or names.literal(encoded(text)) is not None:
             return self.host(text)
         host = found["host"]
-        if host.startswith("[") and names.literal(host.encode()) is None:  # a name with a colon in it
+        if host.startswith("[") and names.literal(encoded(host)) is None:  # a name with a colon in it
             return f"[{self.host(host[1:-1])}]{found['port'] or ''}"
         return self.host(host) + (found["port"] or "")
 
-    def host(self, text: str) -> str:
-        """Redact a host name or an address."""
-        return self._mapping.host(text.encode()).decode("latin-1")
-
     def process(self, name: str) -> str:
         """Redact a process's name."""
-        made = self._mapping.program(name.encode()).decode("latin-1")
+        made = self.program(name)
         self._processes[name] = made
         return made
 
@@ -114,7 +111,7 @@ class RecordRedactor:
 
     def _reason(self, text: str) -> str:
         """The words of a CONNECTION_CLOSE, as the packets have them afterwards; sentences quote them."""
-        made = self._mapping.sentence(text.encode()).decode("utf-8", "replace")
+        made = self._mapping.sentence(encoded(text)).decode("utf-8", "replace")
         if made != text and len(self._reasons) < _REASONS_LIMIT:
             self._reasons[text] = made
         return made
@@ -122,24 +119,18 @@ class RecordRedactor:
     def _connection_id(self, text: str) -> str:
         return self._mapping.connection_id(bytes.fromhex(text)).hex()
 
-    def _url(self, text: str) -> str:
-        return http1.url(text.encode(), self._mapping).decode("latin-1")
-
-    def _alt_svc(self, text: str) -> str:
-        return http1.alt_svc(text.encode(), self._mapping).decode("latin-1")
-
     def _known_process(self, match: re.Match[str]) -> str:
         return f"{self._processes.get(match['name'], match['name'])}[{match['pid']}]"
 
     def _known_address(self, match: re.Match[str]) -> str:
-        packed = names.literal(match.group().encode())
+        packed = names.literal(encoded(match.group()))
         return self.host(match.group()) if packed in self._mapping.tables["addresses"] else match.group()
 
     def _known_name(self, match: re.Match[str]) -> str:
         port = match["port"] or ""
         name = match.group().removesuffix(port)
         # A name without a dot may be any word, unless a port follows it.
-        known = name.lower().encode() in self._mapping.tables["hosts"] and ("." in name or port)
+        known = encoded(name.lower()) in self._mapping.tables["hosts"] and ("." in name or port)
         return self.host(name) + port if known else match.group()
 
     def _known_id(self, match: re.Match[str]) -> str:

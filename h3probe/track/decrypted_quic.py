@@ -20,7 +20,8 @@ from h3probe.wire.quic.protection import open_packet, packet_keys
 from h3probe.wire.quic.stream_frames import NewConnectionId, StreamData, StreamReset, parse_stream_frames
 from h3probe.wire.quic.versions import known
 from h3probe.wire.reassembly import Reassembler
-from h3probe.wire.tls import handshake_messages, parse_encrypted_extensions
+from h3probe.wire.tls import handshake_messages
+from h3probe.wire.tls_hello import parse_encrypted_extensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from h3probe.errors import DecodeError, DecryptError
 from h3probe.wire.cipher_suites import TLS12_SUITES, TLS13_SUITES
-from h3probe.wire.tls import handshake_messages, parse_encrypted_extensions, records
+from h3probe.wire.tls import handshake_messages, records
+from h3probe.wire.tls_hello import parse_encrypted_extensions
 from h3probe.wire.tls_records import APPLICATION_DATA, Tls13Records, tls12_records
 
 if TYPE_CHECKING:
     from h3probe.wire.keylog import SessionSecrets
-    from h3probe.wire.tls import ClientHello, Record, ServerHello
+    from h3probe.wire.tls import Record
+    from h3probe.wire.tls_hello import ClientHello, ServerHello
     from h3probe.wire.tls_records import Epoch, OpenedRecord
 
 # Bytes of handshake messages, and of application data that waits for the server's word, that are kept.

@@ -27,7 +27,7 @@ from h3probe.track.table import BoundedTable
 from h3probe.track.tcp import TcpConnection
 from h3probe.track.tls_progress import TlsProgress
 from h3probe.track.tunnel import Tunnel, Tunnels
-from h3probe.wire.tls import ClientHello
+from h3probe.wire.tls_hello import ClientHello
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from h3probe.track.clock import NS
 from h3probe.wire.quic.versions import known, version_name
 from h3probe.wire.reassembly import Reassembler
-from h3probe.wire.tls import without_extensions
+from h3probe.wire.tls_hello import without_extensions
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint, Process
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from h3probe.track.mark import Mark
     from h3probe.wire.packet import IcmpError
     from h3probe.wire.quic.frames import ConnectionClose
-    from h3probe.wire.tls import ClientHello, ServerHello
+    from h3probe.wire.tls_hello import ClientHello, ServerHello
 
 # A handshake that goes on for this long after the first answer has stalled.
 PATIENCE_NS = 1 * NS

@@ -10,7 +10,8 @@ from h3probe.wire.ja4 import ja4
 from h3probe.wire.quic import protection
 from h3probe.wire.quic.frames import Ack, ConnectionClose, Crypto, parse_frames
 from h3probe.wire.reassembly import Reassembler
-from h3probe.wire.tls import handshake_messages, parse_client_hello, parse_server_hello, without_extensions
+from h3probe.wire.tls import handshake_messages
+from h3probe.wire.tls_hello import parse_client_hello, parse_server_hello, without_extensions
 
 if TYPE_CHECKING:
     from h3probe.track.quic import HelloStream, QuicConnection

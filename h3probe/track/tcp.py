@@ -10,7 +10,7 @@ from h3probe.track.clock import NS
 from h3probe.track.quic import IDLE_NS, LINGER_NS, PATIENCE_NS
 from h3probe.track.tls_progress import TlsProgress, TlsState
 from h3probe.wire.reassembly import Reassembler
-from h3probe.wire.tls import without_extensions
+from h3probe.wire.tls_hello import without_extensions
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint, Process
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from h3probe.track.mark import Mark
     from h3probe.track.tunnel import Tunnels
     from h3probe.wire.packet import IcmpError
-    from h3probe.wire.tls import ClientHello
+    from h3probe.wire.tls_hello import ClientHello
 
 # Enough for a CONNECT exchange, a ClientHello of 64 KiB and a long certificate chain.
 STREAM_LIMIT = 131_072

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from h3probe.events import Endpoint, Process
     from h3probe.track.clock import Clock
     from h3probe.track.mark import Mark
-    from h3probe.wire.tls import ClientHello
+    from h3probe.wire.tls_hello import ClientHello
 
 
 class Subject(Protocol):

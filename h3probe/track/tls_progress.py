@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
 from h3probe.wire.ja4 import ja4
-from h3probe.wire.tls import (
-    Record,
-    handshake_messages,
-    parse_client_hello,
-    parse_server_hello,
-    records,
-    without_extensions,
-)
+from h3probe.wire.tls import Record, handshake_messages, records
+from h3probe.wire.tls_hello import parse_client_hello, parse_server_hello, without_extensions
 
 if TYPE_CHECKING:
     from h3probe.records import Side
     from h3probe.track.mark import Mark
-    from h3probe.wire.tls import ClientHello, ServerHello
+    from h3probe.wire.tls_hello import ClientHello, ServerHello
 
 CHANGE_CIPHER_SPEC = 20
 ALERT = 21

@@ -11,28 +11,26 @@ import os
 import select
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from h3probe.errors import DecodeError, UserError
-from h3probe.events import Dropped, ProxyDied, ProxyReady, Unreadable
+from h3probe.errors import UserError
+from h3probe.events import ProxyDied, ProxyReady
 from h3probe.vantage import privileges
-from h3probe.vantage.mitm.settings import QuicReady, Settings, Standing
-from h3probe.vantage.proxy_events import LONGEST_LINE, parse_event
-from h3probe.vantage.proxy_ports import claim
-from h3probe.vantage.proxy_spec import PASSWORD_VARIABLE
-from h3probe.vantage.proxy_trust import CA_CERTIFICATE, default_folder, private_folder, system_roots
+from h3probe.vantage.mitm.settings import QuicReady, Settings
+from h3probe.vantage.proxy_command import command_line, environment_for, modes_of, settings_for
+from h3probe.vantage.proxy_reports import Report, Reports
+from h3probe.vantage.proxy_trust import CA_CERTIFICATE, default_folder, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from h3probe.events import Endpoint, ProxyEvent
+    from h3probe.events import Endpoint
     from h3probe.vantage.privileges import User
-    from h3probe.vantage.proxy_spec import Listen, ProxySpec
+    from h3probe.vantage.proxy_spec import ProxySpec
 
 START_S: Final = 30.0
 """How long mitmdump may take until it listens; on an idle machine it takes about one second."""
@@ -45,24 +43,6 @@ BATCH: Final = 1 << 20
 _PIPE: Final = 1 << 20
 _LAST_WORDS: Final = 8192
 _LONGEST_NAME: Final = 255  # a line is written whole or not at all
-_PACKAGE: Final = Path(__file__).parents[1]
-_SCRIPT: Final = Path(__file__).with_name("mitm") / "script.py"
-
-_OPTIONS: Final = {
-    # What is seen is what the client's own proxy would do: connect first, then answer.
-    "connection_strategy": "eager",
-    # Alt-Svc is rewritten by the add-on, which knows its grammar.
-    "keep_alt_svc_header": "true",
-    # Bodies pass through; none is kept.
-    "stream_large_bodies": "1",
-    # A proxy on loopback has no clients elsewhere; one that listens elsewhere has none on the Internet.
-    "block_global": "true",
-    "onboarding": "false",
-    # An idle tunnel is the client's business; mitmproxy would end it after ten minutes.
-    "tcp_timeout": "86400",
-    "flow_detail": "0",
-    "termlog_verbosity": "error",
-}
 
 
 class Proxy:
@@ -107,10 +87,9 @@ class Proxy:
         self._process: subprocess.Popen[bytes] | None = None
         self._events = -1
         self._words = -1
-        self._buffer = bytearray()
+        self._reports = Reports()
         self._said = bytearray()
-        self._skipping = False
-        self._early: list[ProxyEvent | Dropped | Unreadable] = []
+        self._early: list[Report] = []
         self._over = False
         self._starts = 0
 
@@ -148,9 +127,9 @@ class Proxy:
             private_folder(self.folder)
         self._starts += 1
         self._over = False
-        self._buffer.clear()
+        self._reports.clear()
         self._said.clear()
-        modes, standing = self._modes()
+        modes, standing = modes_of(self.spec)
         self._events, theirs = os.pipe()
         self._words, their_words = os.pipe()
         try:
@@ -161,19 +140,7 @@ class Proxy:
         finally:
             os.close(theirs)
             os.close(their_words)
-        spec = self.spec
-        self._tell(
-            Settings(
-                events=theirs,
-                intercept=spec.intercept,
-                upstream=spec.upstream,
-                standing=standing,
-                look_directly=spec.look_directly,
-                secrets=self._secrets(),
-                aliases=spec.aliases,
-                temporary=spec.temporary,
-            )
-        )
+        self._tell(settings_for(self.spec, theirs, standing))
 
     def wait_until_ready(self, timeout: float = START_S) -> None:
         """Wait until it listens; what it reports until then is kept for `events`.
@@ -198,7 +165,7 @@ class Proxy:
                 raise UserError(f"the proxy did not listen within {timeout:.0f} s: {_reason(self._died(0))}")
             select.select([self._events, self._words], [], [], min(left, 0.1))
 
-    def events(self) -> list[ProxyEvent | Dropped | Unreadable]:
+    def events(self) -> list[Report]:
         """What was reported since the last call, in order, without waiting; the last of all may be `ProxyDied`."""
         early, self._early = self._early, []
         return early + self._read()
@@ -210,7 +177,7 @@ class Proxy:
         with contextlib.suppress(BrokenPipeError, BlockingIOError):  # a proxy that does not read has other worries
             os.write(self._process.stdin.fileno(), QuicReady(host).dump().encode())
 
-    def stop(self) -> list[ProxyEvent | Dropped | Unreadable]:
+    def stop(self) -> list[Report]:
         """End it, and return what it still had to report."""
         process = self._process
         if process is None:
@@ -249,38 +216,8 @@ class Proxy:
 
     # Starting
 
-    def _modes(self) -> tuple[list[str], tuple[Standing, ...]]:
-        """The modes as mitmproxy spells them, and what the add-on is told of the servers stood before."""
-        if self.spec.listen is not None:
-            upstream = self.spec.upstream
-            mode = "regular" if upstream is None else f"upstream:{upstream.scheme}://{upstream.name}"
-            return _listening(mode, self.spec.listen, udp=False)[0], ()
-        if self.spec.transparent:
-            # No port is tried here: they may be another namespace's.
-            return [f"transparent@{listen.host}:{listen.port}" for listen in self.spec.transparent], ()
-        modes: list[str] = []
-        standing: list[Standing] = []
-        for each in self.spec.reverse:
-            host = f"[{each.target_host}]" if ":" in each.target_host else each.target_host
-            more, port = _listening(f"reverse:https://{host}:{each.target_port}", each.listen, udp=True)
-            modes += more
-            standing.append(Standing(port, each.target_host, each.target_port))
-        return modes, tuple(standing)
-
     def _spawn(self, modes: list[str], events: int, words: int) -> subprocess.Popen[bytes]:
-        options = _OPTIONS | {"confdir": str(self.folder), "ssl_insecure": str(self.spec.insecure).lower()}
-        if self.spec.transparent:
-            # Who comes there is up to the redirect.
-            options["block_global"] = "false"
-        roots = self.spec.upstream_ca or system_roots()
-        if roots is not None:
-            options["ssl_verify_upstream_trusted_ca"] = str(roots)
-        # -P: the folder that the user happens to be in is no place to import from.
-        argv = [sys.executable, "-P", "-m", "h3probe.vantage.mitm", "-s", str(_SCRIPT)]
-        for mode in modes:
-            argv += ["--mode", mode]
-        for name, value in options.items():
-            argv += ["--set", f"{name}={value}"]
+        argv = command_line(self.spec, self.folder, modes)
         user = self._user
         if self._wrap is not None:
             argv, user = self._wrap(argv), None
@@ -291,7 +228,7 @@ class Proxy:
                 stdout=words,
                 stderr=words,
                 pass_fds=(events, *self._descriptors),
-                env=self._environment(),
+                env=environment_for(self._user),
                 process_group=0,  # the terminal's Ctrl-C is for h3probe, which ends it afterwards
                 user=None if user is None else user.uid,
                 group=None if user is None else user.gid,
@@ -299,20 +236,6 @@ class Proxy:
             )
         except OSError as error:
             raise UserError(f"mitmproxy cannot be started: {error.strerror}") from error
-
-    def _environment(self) -> dict[str, str]:
-        environment = dict(os.environ)
-        if self._user is not None:
-            environment = privileges.environment_of(self._user, environment)
-        environment.pop(PASSWORD_VARIABLE, None)
-        paths = [str(_PACKAGE.parent), *filter(None, [environment.get("PYTHONPATH")])]
-        return environment | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
-
-    def _secrets(self) -> tuple[str, ...]:
-        upstream = self.spec.upstream
-        if upstream is None or upstream.authorization is None:
-            return ()
-        return (upstream.authorization.partition(" ")[2],)
 
     def _tell(self, settings: Settings) -> None:
         if self._process is None or self._process.stdin is None:
@@ -330,46 +253,27 @@ class Proxy:
 
     # Reading
 
-    def _read(self) -> list[ProxyEvent | Dropped | Unreadable]:
+    def _read(self) -> list[Report]:
         if self._process is None or self._events < 0:
             return []
         self._listen()
-        found: list[ProxyEvent | Dropped | Unreadable] = []
+        found: list[Report] = []
         ended = False
         for _ in range(BATCH // 65536):
             data = _some(self._events)
             if not data:
                 ended = data is not None
                 break
-            self._take(data, found)
+            for report in self._reports.take(data):
+                if isinstance(report, ProxyReady):
+                    self.ready, self.addresses = True, list(report.listening)
+                found.append(report)
         if ended and not self._over:
             self._over = True
             status = self._exit_status()
             self._listen()
             found.append(self._died(status))
         return found
-
-    def _take(self, data: bytes, found: list[ProxyEvent | Dropped | Unreadable]) -> None:
-        self._buffer += data
-        *lines, rest = self._buffer.split(b"\n")
-        self._buffer = rest
-        for line in lines:
-            if self._skipping:
-                self._skipping = False
-                continue
-            try:
-                event = parse_event(bytes(line))
-            except DecodeError as error:
-                found.append(Unreadable(f"the proxy reported something that is no event ({error})"))
-                continue
-            if isinstance(event, ProxyReady):
-                self.ready, self.addresses = True, list(event.listening)
-            found.append(event)
-        if len(self._buffer) > LONGEST_LINE:
-            self._buffer.clear()
-            if not self._skipping:
-                found.append(Unreadable("the proxy reported a line that does not end"))
-            self._skipping = True
 
     def _listen(self) -> None:
         while data := _some(self._words):
@@ -400,11 +304,6 @@ class Proxy:
                 os.close(descriptor)
         self._events = self._words = -1
         self._process = None
-
-
-def _listening(mode: str, listen: Listen, *, udp: bool) -> tuple[list[str], int]:
-    hosts, port = claim(listen.host, listen.port, udp=udp)
-    return [f"{mode}@{host}:{port}" for host in hosts], port
 
 
 def _some(descriptor: int) -> bytes | None:

@@ -6,13 +6,13 @@ import hashlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from h3probe.wire.tls import LONGEST_SHARED
+from h3probe.wire.tls_extensions import LONGEST_SHARED
 from h3probe.wire.tls_names import ALPN, SERVER_NAME, is_grease
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from h3probe.wire.tls import ClientHello
+    from h3probe.wire.tls_hello import ClientHello
 
 _VERSIONS = {0x0304: "13", 0x0303: "12", 0x0302: "11", 0x0301: "10", 0x0300: "s3", 0x0002: "s2"}
 _NOTHING = "000000000000"

@@ -17,7 +17,8 @@ from h3probe.wire import ip, tunnels
 from h3probe.wire.fragments import FragmentTable
 from h3probe.wire.icmp import Kind, parse_error
 from h3probe.wire.ip import IpPacket, parse_ipv4, parse_ipv6, skip_extensions
-from h3probe.wire.link import is_read, link_type_name, network_layer
+from h3probe.wire.link import is_read, network_layer
+from h3probe.wire.link_names import link_type_name
 from h3probe.wire.transport import ACK, FIN, PSH, RST, SYN, parse_tcp, parse_udp
 
 if TYPE_CHECKING:

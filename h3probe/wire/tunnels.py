@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from h3probe.wire import link
+from h3probe.wire.encapsulation import by_ethertype, ethernet, ppp_payload, raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,19 +102,19 @@ def _gre_payload(ethertype: int, data: bytes, offset: int, *, has_sequence: bool
     if ethertype == _PPP:
         return _ppp(data, offset)
     if ethertype == _WCCP:  # a proxy's redirection: its second version has a header of four bytes before the packet
-        return link.raw(data, offset if data[offset] >> 4 == 4 else offset + 4)[:2]
+        return raw(data, offset if data[offset] >> 4 == 4 else offset + 4)[:2]
     if ethertype in (_ETHERNET, _EOIP):
-        return link.ethernet(data, offset)[:2]
+        return ethernet(data, offset)[:2]
     if ethertype == _ERSPAN_II:  # type I has no header of its own, and no sequence number in GRE's
-        return link.ethernet(data, offset + 8 if has_sequence else offset)[:2]
+        return ethernet(data, offset + 8 if has_sequence else offset)[:2]
     if ethertype == _ERSPAN_III:
-        return link.ethernet(data, offset + (20 if data[offset + 11] & 1 else 12))[:2]
-    return link.by_ethertype(max(ethertype, 1501), data, offset)
+        return ethernet(data, offset + (20 if data[offset + 11] & 1 else 12))[:2]
+    return by_ethertype(max(ethertype, 1501), data, offset)
 
 
 def _ppp(data: bytes, offset: int) -> tuple[int, int]:
     """PPP, with or without its address and control."""
-    return link.ppp_payload(data, offset + 2 if data[offset : offset + 2] == b"\xff\x03" else offset)
+    return ppp_payload(data, offset + 2 if data[offset : offset + 2] == b"\xff\x03" else offset)
 
 
 def _l2tp(payload: bytes, length: int) -> Inner | None:
@@ -143,7 +143,7 @@ def _gtp_u(payload: bytes, length: int) -> Inner | None:
                 return None
             offset += units * 4
             following = payload[offset - 1]
-    return link.raw(payload, offset)[:2]
+    return raw(payload, offset)[:2]
 
 
 def _vxlan(payload: bytes, length: int) -> Inner | None:
@@ -151,7 +151,7 @@ def _vxlan(payload: bytes, length: int) -> Inner | None:
     flags, network = struct.unpack_from(">II", payload)
     if flags & 0x7FB70000 != 0x08000000 or network & 0xFF or length < 22:
         return None
-    return link.ethernet(payload, 8)[:2]
+    return ethernet(payload, 8)[:2]
 
 
 def _vxlan_gpe(payload: bytes, length: int) -> Inner | None:
@@ -161,7 +161,7 @@ def _vxlan_gpe(payload: bytes, length: int) -> Inner | None:
     if flags & 0xFBFFFF00 != 0x08000000 or network & 0xFF or length < 8:
         return None
     if flags & 0xFF == 3:
-        return link.ethernet(payload, 8)[:2]
+        return ethernet(payload, 8)[:2]
     return (_VXLAN_GPE_PROTOCOLS.get(flags & 0xFF, 0), 8)
 
 
@@ -172,8 +172,8 @@ def _geneve(payload: bytes, length: int) -> Inner | None:
         return None
     offset = 8 + (first & 0x3F) * 4
     if ethertype == _ETHERNET:
-        return link.ethernet(payload, offset)[:2]
-    return link.by_ethertype(max(ethertype, 1501), payload, offset)
+        return ethernet(payload, offset)[:2]
+    return by_ethertype(max(ethertype, 1501), payload, offset)
 
 
 def _teredo(payload: bytes, length: int) -> Inner | None:
@@ -191,7 +191,7 @@ def _teredo(payload: bytes, length: int) -> Inner | None:
 
 def _mpls(payload: bytes, length: int) -> Inner | None:
     """MPLS (RFC 7510): nothing but labels, so that what follows them has to fill the rest."""
-    version, offset = link.by_ethertype(_MPLS, payload, 0)
+    version, offset = by_ethertype(_MPLS, payload, 0)
     at, header = (2, 0) if version == 4 else (4, 40)
     (size,) = struct.unpack_from(">H", payload, offset + at)
     return (version, offset) if offset + header + size == length else None
@@ -205,7 +205,7 @@ def _tzsp(payload: bytes, length: int) -> Inner | None:
     offset = 4
     while (tag := payload[offset]) != 1:  # the end of the tagged fields; 0 is a pad
         offset += 1 if not tag else 2 + payload[offset + 1]
-    return link.ethernet(payload, offset + 1)[:2]
+    return ethernet(payload, offset + 1)[:2]
 
 
 TUNNEL_PORTS: Final[dict[int, Callable[[bytes, int], Inner | None]]] = {

@@ -65,7 +65,7 @@ from h3probe.records import (
 from h3probe.wire.ja4 import ja4
 from h3probe.wire.packet import ACK, FIN, RST, SYN
 from h3probe.wire.quic.versions import V1, known
-from h3probe.wire.tls import parse_client_hello
+from h3probe.wire.tls_hello import parse_client_hello
 from tests.wire import hello_builder as tls
 from tests.wire import quic_builder as packets
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from tests.diagnose.scenario import JDK, Network
-from tests.diagnose.test_verdict import told_race
+from tests.diagnose.verdict.setups import told_race
 
 
 def test_requests_told_twice_count_once() -> None:

@@ -10,7 +10,8 @@ from h3probe.redact.hello import Hellos
 from h3probe.redact.mapping import Mapping
 from h3probe.wire.ja4 import ja4
 from h3probe.wire.quic.transport_parameters import parse as parse_parameters
-from h3probe.wire.tls import HELLO_RETRY_REQUEST, handshake_messages, parse_client_hello, parse_server_hello
+from h3probe.wire.tls import handshake_messages
+from h3probe.wire.tls_hello import HELLO_RETRY_REQUEST, parse_client_hello, parse_server_hello
 from tests.wire.hello_builder import alpn, client_hello, message, server_hello, server_name, supported_versions, vector
 from tests.wire.quic_builder import varint
 

@@ -16,7 +16,7 @@ from h3probe.track.tcp_tracker import TcpTracker
 from h3probe.track.timeline import Timeline
 from h3probe.wire.packet import ACK, FIN, RST, SYN, IcmpError, TcpSegment, UdpDatagram
 from h3probe.wire.quic.versions import V1, known
-from h3probe.wire.tls import HELLO_RETRY_REQUEST
+from h3probe.wire.tls_hello import HELLO_RETRY_REQUEST
 from tests.wire import hello_builder, quic_builder
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from h3probe.events import Secrets, ToldExchange
 from h3probe.lab.authority import Authority, create_authority
 from h3probe.track.tracker import Tracker
 from h3probe.wire.packet import ACK, SYN
-from h3probe.wire.tls import HELLO_RETRY_REQUEST
+from h3probe.wire.tls_hello import HELLO_RETRY_REQUEST
 from tests.track.builders import CLIENT, SERVER, to_frame
 from tests.track.decrypted_builders import ALT_SVC, Http2Pair, TlsPair, alt_svc, exchanges, told
 

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from h3probe.errors import DecodeError, DecryptError
 from h3probe.track.decrypted_tls import WAITING_LIMIT, DecryptedTls
 from h3probe.wire.cipher_suites import AES_128_GCM, expand_label
 from h3probe.wire.keylog import SessionSecrets
-from h3probe.wire.tls import ClientHello, Record, ServerHello, parse_client_hello, parse_server_hello
+from h3probe.wire.tls_hello import ClientHello, ServerHello, parse_client_hello, parse_server_hello
 from tests.track import builders
 from tests.wire import hello_builder
 from tests.wire.test_tls_records import seal13
+
+if TYPE_CHECKING:
+    from h3probe.wire.tls import Record
 
 EARLY, CLIENT, SERVER, CLIENT_DATA, SERVER_DATA = (bytes((n,)) * 32 for n in range(5))
 SECRETS = SessionSecrets(None, EARLY, CLIENT, SERVER, CLIENT_DATA, SERVER_DATA)

@@ -12,7 +12,7 @@ import pytest
 
 from h3probe.errors import UserError
 from h3probe.events import ProxyDied, ProxyReady
-from h3probe.vantage import proxy as proxy_module
+from h3probe.vantage import proxy_command
 from h3probe.vantage.privileges import User
 from h3probe.vantage.proxy import Proxy
 from h3probe.vantage.proxy_ports import claim
@@ -66,7 +66,7 @@ def test_any_port_is_any_port(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         found = [(["127.0.0.1"], taken.getsockname()[1])]
         free = claim("127.0.0.1", 0, udp=False)
-        monkeypatch.setattr(proxy_module, "claim", lambda *_, **__: found.pop() if found else free)
+        monkeypatch.setattr(proxy_command, "claim", lambda *_, **__: found.pop() if found else free)
         with Proxy(ProxySpec(listen=Listen(0)), folder=folder) as proxy:
             assert proxy.port == free[1]
             assert not only(ProxyDied, proxy.events())

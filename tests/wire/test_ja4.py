@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from h3probe.wire.ja4 import ja4
-from h3probe.wire.tls import parse_client_hello
+from h3probe.wire.tls_hello import parse_client_hello
 from tests.wire import hello_builder as build
 
 # The worked example of FoxIO's specification: Chrome's ciphers, extensions and algorithms, in the order sent.

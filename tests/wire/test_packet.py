@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from h3probe.events import Endpoint
-from h3probe.wire.link import LINK_TYPE_NAMES
+from h3probe.wire.link_names import LINK_TYPE_NAMES
 from h3probe.wire.packet import ACK, PSH, IcmpError, PacketDecoder, TcpSegment, UdpDatagram
 from tests.wire.packets import (
     DESTINATION4,

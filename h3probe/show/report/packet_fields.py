@@ -18,7 +18,8 @@ from h3probe.show.report.secure_fields import quic_fields, tls_fields
 from h3probe.show.report.tree import Field, listed
 from h3probe.wire import dns, ip
 from h3probe.wire.http1 import connect_target, looks_like_request, parse_request_head, parse_response_head
-from h3probe.wire.link import link_type_name, network_layer
+from h3probe.wire.link import network_layer
+from h3probe.wire.link_names import link_type_name
 from h3probe.wire.packet import ACK, FIN, PSH, RST, SYN, IcmpError, PacketDecoder, TcpSegment, UdpDatagram
 from h3probe.wire.quic.packets import LongPacket, looks_like_quic, split_datagram
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
 from h3probe.show.report.tree import Field, listed
-from h3probe.wire import tls, tls_names
+from h3probe.wire import tls, tls_hello, tls_names
 from h3probe.wire.cipher_suites import TLS13_SUITES
 from h3probe.wire.quic import transport_parameters
 from h3probe.wire.quic.errors import error_name
@@ -162,15 +162,15 @@ def _record(record: tls.Record) -> Field:
 def _message(kind: int, body: bytes) -> Field:
     try:
         if kind == tls_names.CLIENT_HELLO:
-            return _client_hello(tls.parse_client_hello(body))
+            return _client_hello(tls_hello.parse_client_hello(body))
         if kind == tls_names.SERVER_HELLO:
-            return _server_hello(tls.parse_server_hello(body))
+            return _server_hello(tls_hello.parse_server_hello(body))
     except DecodeError as error:
         return Field("Message", f"cannot be read: {error}")
     return Field("Message", f"type {kind}, {len(body)} bytes")
 
 
-def _client_hello(hello: tls.ClientHello) -> Field:
+def _client_hello(hello: tls_hello.ClientHello) -> Field:
     return Field.of(
         "ClientHello",
         ("SNI", hello.sni if hello.sni is not None else "none"),
@@ -189,7 +189,7 @@ def _client_hello(hello: tls.ClientHello) -> Field:
     )
 
 
-def _server_hello(hello: tls.ServerHello) -> Field:
+def _server_hello(hello: tls_hello.ServerHello) -> Field:
     return Field.of(
         "HelloRetryRequest" if hello.is_retry else "ServerHello",
         ("Version", _version(hello.version)),

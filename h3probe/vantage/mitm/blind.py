@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mitmproxy.proxy import events, layers
+from mitmproxy.proxy.layer import Layer
 
 from h3probe.vantage.mitm.upstream import UpstreamTunnel
 
 if TYPE_CHECKING:
     from mitmproxy.connection import Connection
     from mitmproxy.proxy.context import Context
-    from mitmproxy.proxy.layer import CommandGenerator, Layer
+    from mitmproxy.proxy.layer import CommandGenerator
 
     from h3probe.vantage.mitm.watch import ConnectionWatch
 
 
-class BlindTcp(layers.TCPLayer):
-    """Passes a stream on.
+class _Blind(Layer):
+    """Passes on what comes. It stands before mitmproxy's own layer for a transport, which has what `Layer` lacks.
 
     Args:
         context: Of the connection.
@@ -25,42 +26,28 @@ class BlindTcp(layers.TCPLayer):
     """
 
     def __init__(self, context: Context, watch: ConnectionWatch) -> None:
-        super().__init__(context, ignore=True)
+        super().__init__(context, ignore=True)  # type: ignore[call-arg] # see above
         self._watch = watch
 
     def relay_messages(self, event: events.Event) -> CommandGenerator[None]:
         """Pass on what has waited so far, and let the watch do the rest."""
-        yield from super().relay_messages(event)
-        _hand_over(self.context, self._watch, event)
+        yield from super().relay_messages(event)  # type: ignore[misc] # see above
+        server = _carrier(self.context)
+        if isinstance(event, events.DataReceived) and can_relay(self.context.client, server):
+            self._watch.relay_to(server)
 
 
-class BlindUdp(layers.UDPLayer):
-    """Passes datagrams on.
+class BlindTcp(_Blind, layers.TCPLayer):
+    """Passes a stream on."""
 
-    Args:
-        context: Of the connection.
-        watch: Of the connection, which takes over.
-    """
 
-    def __init__(self, context: Context, watch: ConnectionWatch) -> None:
-        super().__init__(context, ignore=True)
-        self._watch = watch
-
-    def relay_messages(self, event: events.Event) -> CommandGenerator[None]:
-        """Pass on what has waited so far, and let the watch do the rest."""
-        yield from super().relay_messages(event)
-        _hand_over(self.context, self._watch, event)
+class BlindUdp(_Blind, layers.UDPLayer):
+    """Passes datagrams on."""
 
 
 def blind_layer(context: Context, watch: ConnectionWatch) -> Layer:
     """The layer for a connection that passes through untouched."""
     return (BlindTcp if watch.transport == "tcp" else BlindUdp)(context, watch)
-
-
-def _hand_over(context: Context, watch: ConnectionWatch, event: events.Event) -> None:
-    server = _carrier(context)
-    if isinstance(event, events.DataReceived) and can_relay(context.client, server):
-        watch.relay_to(server)
 
 
 def can_relay(client: Connection, server: Connection) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from h3probe.events import ProxyEvent
     from h3probe.vantage.mitm.reporter import Reporter
-    from h3probe.wire.tls import ClientHello
+    from h3probe.wire.tls_hello import ClientHello
 
 
 class Connections:

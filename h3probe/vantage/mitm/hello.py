@@ -10,11 +10,12 @@ from h3probe.wire.quic.frames import Crypto, parse_frames
 from h3probe.wire.quic.packets import LongPacket, split_datagram
 from h3probe.wire.quic.protection import initial_keys, open_packet
 from h3probe.wire.reassembly import Reassembler
-from h3probe.wire.tls import handshake_messages, parse_client_hello, records
+from h3probe.wire.tls import handshake_messages, records
+from h3probe.wire.tls_hello import parse_client_hello
 from h3probe.wire.tls_names import CLIENT_HELLO, HANDSHAKE
 
 if TYPE_CHECKING:
-    from h3probe.wire.tls import ClientHello
+    from h3probe.wire.tls_hello import ClientHello
 
 LONGEST: Final = 1 << 16
 MOST_DATAGRAMS: Final = 32

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mitmproxy.connection import Client, Connection
     from mitmproxy.proxy.layer import Layer
 
-    from h3probe.wire.tls import ClientHello
+    from h3probe.wire.tls_hello import ClientHello
 
 LONGEST_HEAD: Final = 256 << 10
 """Bytes of a request that may come before its head is complete; mitmproxy itself has no limit."""

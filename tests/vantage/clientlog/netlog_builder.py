@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from h3probe.vantage.clientlog.netlog import BEHIND, VERSIONS
+from h3probe.vantage.clientlog.netlog import VERSIONS
+from h3probe.vantage.clientlog.netlog_sources import BEHIND
 
 NAMES = [
     *BEHIND,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from h3probe.errors import DecodeError, TruncatedError
 from h3probe.wire.quic.transport_parameters import VersionInformation, parameter_name, parse
-from h3probe.wire.tls import parse_client_hello
+from h3probe.wire.tls_hello import parse_client_hello
 from tests.wire.quic import vectors
 from tests.wire.quic_builder import varint
 

@@ -1,0 +1,106 @@
+"""Clauses that several verdicts share: how QUIC ended, and what TCP did beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.words import close_text, initials, is_h3
+from h3probe.text import clean, seconds
+from h3probe.track.clock import NS
+
+if TYPE_CHECKING:
+    from h3probe.diagnose.story import Story
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tracker import Connection
+
+NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
+
+
+def http_over_quic(attempt: QuicConnection) -> str:
+    """Name what a QUIC connection is for, as far as its handshake tells."""
+    if is_h3(attempt):
+        return "HTTP/3"
+    offered = clean(", ".join(attempt.hello.alpn), 40) if attempt.hello is not None else ""
+    return f"QUIC ({offered})" if offered else "QUIC"
+
+
+def ready_after(attempt: QuicConnection) -> str:
+    """Say how long QUIC took; empty where it did not get ready."""
+    if attempt.ready is None:
+        return ""
+    return f", ready after {seconds((attempt.ready.time_ns - attempt.first.time_ns) / NS)}"
+
+
+def quic_ended(story: Story, attempt: QuicConnection) -> str:
+    """Say in a clause how a QUIC attempt ended."""
+    if unreadable(attempt):
+        return f"QUIC was sent in a version that cannot be read ({attempt.version_name})"
+    if attempt.client_close is not None and not (attempt.initials_sent or attempt.answered or attempt.mid_stream):
+        return "the client gave QUIC up with its first packet"
+    match attempt.outcome(story.now_ns):
+        case "unanswered":
+            return f"QUIC was not answered ({initials(attempt)})"
+        case "refused":
+            _, error = attempt.refusals[0]
+            return f"QUIC was refused (ICMP {error.meaning})"
+        case "stalled":
+            return "the QUIC handshake was answered and did not finish"
+        case "closed":
+            close = attempt.server_close or attempt.client_close
+            return f"QUIC was closed in its handshake ({close_text(close[1])})" if close else "QUIC was closed"
+        case "version-negotiation":
+            return f"the server does not speak QUIC {attempt.version_name}"
+        case "mid-stream":
+            return "QUIC was already under way when the capture began"
+        case "established":
+            return "QUIC was established"
+        case _:
+            return "QUIC had got no answer when the client went on" if not attempt.answered else "QUIC was not ready"
+
+
+def quic_tries(story: Story) -> str:
+    """Say how a story's QUIC attempts failed, one after the other."""
+    first, *rest = story.quic
+    repeats = [q for q in rest if q.server == first.server]
+    if not repeats:
+        return quic_ended(story, first)
+    end = (repeats[-1].last_client or repeats[-1].last).time_ns
+    total = seconds((end - first.first.time_ns) / NS)
+    return f"{quic_ended(story, first)}, {len(repeats) + 1} attempts one after the other, {total} seen in all"
+
+
+def unreadable(attempt: QuicConnection) -> bool:
+    """Whether an attempt's version is one of which nothing can be read."""
+    return not attempt.decodable and attempt.version_negotiation is None
+
+
+def tcp_beside(story: Story) -> str:
+    """Say in a clause what TCP did of which none became ready."""
+    if not story.tcp and story.mixed:
+        return "which TCP connections are this client's cannot be told"
+    if story.tcp_before or any(t.mid_stream for t in story.tcp):
+        return "a TCP connection from before the capture may have carried requests too"
+    if not story.tcp and story.tcp_named:
+        return "TCP to the same address is for names, which no QUIC packet tells here"
+    if not story.tcp:
+        return "no TCP was seen"
+    if any(map(is_cut, story.tcp)):
+        return "what became of TCP is not in the capture"
+    return "TCP was refused" if all(t.refused for t in story.tcp) else "TCP did not get ready"
+
+
+def is_cut(connection: Connection) -> bool:
+    """Whether TCP connected, and what the capture lacks of it leaves open whether it got ready."""
+    if connection.transport == "quic" or connection.connected is None or connection.reported:
+        return False
+    return connection.torn and connection.ready is None
+
+
+def error_of(story: Story) -> str:
+    """Give the reason why the first exchange failed, as whoever saw it put it."""
+    return clean(story.exchanges[0].error or "no reason known", 160).removesuffix(".")
+
+
+def opening(text: str) -> str:
+    """A clause as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,57 @@
+"""Verdicts on what went, or was to go, through a proxy's tunnels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.verdict.clauses import NO_CONNECTION, error_of
+from h3probe.diagnose.words import PROXY_ANSWERS, no_quic, proxy_asked, upstream_failure, used_version
+
+if TYPE_CHECKING:
+    from h3probe.diagnose.story import Story
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tunnel import Tunnel
+
+
+def through_proxy(story: Story) -> str:
+    """Return the verdict on a story with tunnels: what one carried, else what the proxy answered to the last."""
+    opened = [(tcp, tunnel) for tcp, tunnel in story.tunnels if tunnel.open]
+    if not opened:
+        return _proxy_refused(*story.tunnels[-1])
+    sound = [one for one in opened if not one[0].failed]
+    worked = [one for one in sound if one[0].ready is not None or one[0].reported]
+    tcp, tunnel = (worked or opened)[0]
+    if tcp.failed and story.rejected:
+        return f"No connection: the client does not take the certificate that the proxy {tcp.server} shows it."
+    if tcp.hello is not None and tcp.outcome(story.now_ns) in NO_CONNECTION:
+        return f"No connection: TLS failed in the {tunnel.method} tunnel of the proxy {tcp.server}."
+    if tunnel.method == "connect-udp":
+        return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
+    if story.exchanges and story.versions is None:
+        return f"No response through the CONNECT tunnel of the proxy {tcp.server}: {error_of(story)}."
+    name = used_version(story, tcp) if tcp.hello is not None else "TCP"
+    to_name, _, port = (story.origin or "").rpartition(":")
+    if any(str(attempt.server.port) == port for attempt in story.host_quic.to_name(to_name)):
+        return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC to it left directly, past the proxy."
+    if story.host_quic:
+        return (
+            f"{name}, through a CONNECT tunnel of the proxy {tcp.server}: such a tunnel cannot carry HTTP/3. QUIC left "
+            "this host for other origins."
+        )
+    return (
+        f"{name}, through a CONNECT tunnel of the proxy {tcp.server}: such a tunnel cannot carry HTTP/3, and "
+        f"{no_quic(story)}."
+    )
+
+
+def _proxy_refused(tcp: TcpConnection, tunnel: Tunnel) -> str:
+    unseen = not tcp.reported and (tcp.one_sided or tunnel.entered)
+    if tunnel.status is None and (tcp.server_stream.bytes_seen or tcp.ended is None or unseen):
+        return f"{tunnel.method} {tunnel.target} was asked of the proxy {tcp.server}; its answer is not in the capture."
+    who, failure = proxy_asked(tcp, tunnel), upstream_failure(tcp, tunnel)
+    if failure is not None:
+        return f"No connection: {failure}."
+    if tunnel.status is None:
+        return f"No connection: {who} did not answer {tunnel.method} {tunnel.target}."
+    meaning = PROXY_ANSWERS.get(tunnel.status, "the proxy declined")
+    return f"No connection: {who} answered {tunnel.status} to {tunnel.method}: {meaning}."

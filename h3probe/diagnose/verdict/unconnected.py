@@ -1,0 +1,75 @@
+"""Verdicts where no connection got ready, as far as is seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.verdict.clauses import (
+    NO_CONNECTION,
+    http_over_quic,
+    opening,
+    quic_ended,
+    quic_tries,
+    tcp_beside,
+    unreadable,
+)
+from h3probe.diagnose.words import http_over_tcp
+from h3probe.text import clean
+
+if TYPE_CHECKING:
+    from h3probe.diagnose.story import Story
+
+
+def nothing_ready(story: Story) -> str:
+    """Return the verdict on a story without a connection that could carry a request."""
+    if story.unreached:
+        leg = story.unreached[0]
+        return f"No connection: the proxy could not connect to {clean(leg.target, 300)} ({leg.error})."
+    if all(c.first.frame is None for c in story.connections):
+        return _passed_through(story)
+    if story.quic and any(t.mid_stream for t in story.tcp):
+        ended = opening(quic_ended(story, story.quic[0]))
+        return f"{ended}; a TCP connection from before the capture may carry requests."
+    outcomes = {t.outcome(story.now_ns) for t in story.tcp}
+    if story.quic and story.tcp:
+        if not all(story.failed(q) for q in story.quic) or not outcomes <= NO_CONNECTION:
+            return "What became of QUIC and TCP is not in the capture."
+        return f"No connection: {quic_ended(story, story.quic[0])}, and {tcp_beside(story)}."
+    if story.quic:
+        return _no_quic(story)
+    refused = all(t.refused for t in story.tcp)
+    if refused or outcomes <= NO_CONNECTION:
+        end = "TCP was refused" if refused else "TCP ended before it was ready"
+        if story.udp_unseen and not story.mixed:
+            return f"No connection is seen: {end}, and the capture holds no UDP at all."
+        none = "whether QUIC was tried cannot be told" if story.mixed else f"no QUIC packet was sent{story.as_far_as}"
+        return f"No connection: {end}, and {none}."
+    only = "TCP" if story.udp_unseen else "TCP only"
+    return f"{only}, and its start or its end is not in the capture: what it carried cannot be told."
+
+
+def _no_quic(story: Story) -> str:
+    """The verdict where QUIC alone was tried, and was not established for all that is seen."""
+    if all(story.failed(q) for q in story.quic):
+        if story.proxied:
+            return f"No connection past the proxy: {quic_tries(story)}, and no TCP was seen; see the proxy's tunnel."
+        if not story.tcp and not story.mixed and "tcp" in story.lacks:
+            # A filter may have left TCP out: what is not seen is all that can be said.
+            return f"No connection is seen: {quic_tries(story)}, and the capture holds no TCP at all."
+        until = "" if story.had_time else " before the capture ends"
+        return f"No connection: {quic_tries(story)}, and {tcp_beside(story)}{until}."
+    if all(q.mid_stream for q in story.quic):
+        return "QUIC, under way before the capture began: what it carried cannot be told."
+    if any(unreadable(q) for q in story.quic):
+        return f"{opening(quic_ended(story, story.quic[0]))}: what it carried cannot be told."
+    return "What became of QUIC is not in the capture."
+
+
+def _passed_through(story: Story) -> str:
+    """The verdict on connections to a reverse proxy, of which nothing is seen but its report, and no request."""
+    through = [t for t in story.tcp if t.outcome(story.now_ns) not in NO_CONNECTION]
+    offered = ([http_over_quic(story.quic[0])] if story.quic else []) + [http_over_tcp(t) for t in through[:1]]
+    if not offered:
+        return "No connection: TLS ended before it was ready, as far as the proxy saw."
+    names = " and ".join(offered)
+    return f"{names} was offered in TLS that passed the proxy untouched: what it carried is not seen there."

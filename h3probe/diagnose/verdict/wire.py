@@ -1,0 +1,131 @@
+"""Verdicts from packets alone: QUIC, TCP, or both got ready, and what that leaves open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.verdict.clauses import (
+    http_over_quic,
+    is_cut,
+    opening,
+    quic_ended,
+    ready_after,
+    tcp_beside,
+    unreadable,
+)
+from h3probe.diagnose.verdict.unconnected import nothing_ready
+from h3probe.diagnose.verdict.waits import fallback_waits, later_wait, then
+from h3probe.diagnose.words import AT_ONCE, TOO_LITTLE, http_over_tcp
+from h3probe.text import seconds
+from h3probe.track.clock import NS
+
+if TYPE_CHECKING:
+    from h3probe.diagnose.race import Race
+    from h3probe.diagnose.story import Story
+    from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
+
+
+def from_the_wire(story: Story) -> str:
+    """What packets alone tell."""
+    quic = [q for q in story.quic if q.established and not q.mid_stream]
+    tcp = [t for t in story.tcp if t.ready is not None and not t.failed]
+    if story.crowded and story.tcp:
+        return "Several QUIC attempts ran at once; which TCP connection belongs to which of them cannot be told."
+    if story.races and (quic or tcp) and _begins_with(story, story.races[0]):
+        return _raced(story, story.races[0]) + then(story)
+    if quic and tcp:
+        return _both(quic[0], tcp[0]) + then(story)
+    if quic:
+        return _quic_alone(story, quic[0])
+    if tcp:
+        return _tcp_alone(story, tcp[0])
+    return nothing_ready(story)
+
+
+def _begins_with(story: Story, race: Race) -> bool:
+    """Whether nothing that carried something came before a race."""
+    began_ns = min(race.quic.first.time_ns, race.tcp.first.time_ns)
+    ready = [q.ready for q in story.quic] + [t.ready for t in story.tcp]
+    return not any(mark is not None and mark.time_ns < began_ns for mark in ready)
+
+
+def _raced(story: Story, race: Race) -> str:
+    tcp_name, quic_name = http_over_tcp(race.tcp), http_over_quic(race.quic)
+    if race.carried == "tcp":
+        text = f"{tcp_name} won the race: {quic_ended(story, race.quic)}."
+    elif race.carried == "quic":
+        text = f"{quic_name} won the race against TCP{ready_after(race.quic)}."
+    elif race.first_ready is not None and race.ready_margin is not None:
+        ahead, behind = ("QUIC", "TCP") if race.first_ready == "quic" else ("TCP", "QUIC")
+        text = (
+            f"QUIC and TCP raced: {ahead} was ready {seconds(race.ready_margin)} before {behind}. Both could carry the "
+            "first request, and which one did is encrypted; the client's own log settles it."
+        )
+    else:
+        text = f"QUIC and TCP raced: {quic_ended(story, race.quic)}; what carried the first request cannot be told."
+    return text
+
+
+def _both(quic: QuicConnection, tcp: TcpConnection) -> str:
+    tcp_name, quic_name = http_over_tcp(tcp), http_over_quic(quic)
+    ready_ns = tcp.ready.time_ns if tcp.ready is not None else tcp.first.time_ns
+    if quic.first.time_ns >= ready_ns:
+        gap = seconds((quic.first.time_ns - ready_ns) / NS)
+        took = f" and was ready {seconds((quic.ready.time_ns - quic.first.time_ns) / NS)} later" if quic.ready else ""
+        began = f"QUIC began {gap} after TCP was ready{took}"
+        client, ended = recognise(quic), tcp.ended
+        if client is not None and client.opens_unused and (ended is None or ended[0].time_ns > quic.first.time_ns):
+            return (
+                f"{tcp_name} first, and {quic_name} beside it: {began}. {client.name} opens such a connection whether "
+                "or not a request goes over it; its own log tells."
+            )
+        return f"{tcp_name} first, then {quic_name}: {began}."
+    if tcp.first.time_ns >= (quic.ready or quic.first).time_ns:
+        gap = seconds((tcp.first.time_ns - (quic.ready or quic.first).time_ns) / NS)
+        return f"{quic_name} first{ready_after(quic)}; TCP ({tcp_name}) began {gap} after that."
+    return f"Both {quic_name} and {tcp_name} were ready; which one carried which request is encrypted."
+
+
+def _quic_alone(story: Story, first: QuicConnection) -> str:
+    others = [q for q in story.quic if q is not first and story.failed(q) and q.first.time_ns <= first.first.time_ns]
+    name, beside = http_over_quic(first), tcp_beside(story)
+    if others:
+        before = f"{quic_ended(story, others[0])} at {others[0].server} before it"
+        return f"{name}{ready_after(first)}; {before}. {opening(beside)}."
+    worked = [q for q in story.quic if q.established]
+    unknown = story.tcp_before or story.tcp_named or any(c.mid_stream or is_cut(c) for c in story.connections)
+    if unknown or not first.talked:
+        many = f", one of {len(worked)} connections" if len(worked) > 1 else ""
+        little = "" if first.talked else f"; {TOO_LITTLE}"
+        return f"{name}{ready_after(first)}{many}{little}; {beside}."
+    return f"{name} {AT_ONCE}{ready_after(first)}; {beside}."
+
+
+def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
+    name = http_over_tcp(tcp)
+    if not story.quic and story.other_ports:
+        ports = ", ".join(map(str, story.other_ports))
+        elsewhere = f"QUIC for the same name went to port {ports}"
+        return f"{name}: no QUIC packet was sent to this port{story.as_far_as}; {elsewhere}."
+    if not story.quic and (story.host_quic.unnamed_to(tcp.server) or story.unowned_quic.unnamed_to(tcp.server)):
+        return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
+    if not story.quic and story.mixed:
+        return f"{name}; whether this client sent QUIC too cannot be told from that of others."
+    if not story.quic and story.vantage == "relay":
+        return f"{name}: no QUIC came through the relay; an Alt-Svc that names the server's own port leads past it."
+    if not story.quic:
+        return f"{name}: no QUIC packet was sent to this origin{story.as_far_as}."
+    waits = sorted(fallback_waits(story), key=lambda wait: wait.attempt.first.time_ns)
+    if waits:
+        attempt, wait = waits[0].attempt, waits[0].seconds
+        longest = later_wait(story)
+        if attempt.first.time_ns > tcp.first.time_ns:
+            return f"{name} for the first request.{longest[1] if longest else ''}"
+        text = f"{name}, not HTTP/3, after {seconds(wait)} of waiting for QUIC: {quic_ended(story, attempt)}."
+        return text + (longest[1] if longest is not None and longest[0] > wait else "")
+    unknown = [q for q in story.quic if q.mid_stream or unreadable(q)]
+    if unknown:
+        return f"{name}; {quic_ended(story, unknown[0])}: what that carried cannot be told."
+    return f"{name}, not HTTP/3: {quic_ended(story, story.quic[0])}."
