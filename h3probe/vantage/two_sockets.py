@@ -11,10 +11,12 @@ import ctypes
 import os
 import socket
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from h3probe.errors import PrivilegeError, UserError
 from h3probe.vantage import bpf
+from h3probe.vantage.interfaces import is_loopback
 from h3probe.vantage.ordinary import NOTHING, Apart
 from h3probe.vantage.ring import Ring
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from h3probe.vantage.packets import Packet
 
 _ETH_P_ALL: Final = 3
+_SOL_PACKET: Final = 263
+_PACKET_IGNORE_OUTGOING: Final = 23
 _ADDRESS = struct.Struct("=HHiHBB8x")  # linux/if_packet.h, sockaddr_ll
 
 NARROW_BLOCKS: Final = (512, 128, 32)
@@ -70,13 +74,14 @@ class PacketSource:
         self._apart = NOTHING
         self._whole = False
         self._wide_socket: socket.socket | None
-        deciding, self._wide_socket = (_open(_ETH_P_ALL), _open(0)) if opened is None else opened
+        self._deciding, self._wide_socket = (_open(_ETH_P_ALL), _open(0)) if opened is None else opened
         self.wide: Ring | None = None
         try:
-            self.narrow = Ring(deciding, NARROW_BLOCKS, NARROW_RETIRE_S)
+            self._face()
+            self.narrow = Ring(self._deciding, NARROW_BLOCKS, NARROW_RETIRE_S)
             self.narrow.keep(self._program("narrow", NOTHING))
         except BaseException:
-            deciding.close()
+            self._deciding.close()
             self._wide_socket.close()
             raise
 
@@ -88,7 +93,19 @@ class PacketSource:
     def watch(self, interfaces: Collection[int]) -> None:
         """Watch these interfaces from now on."""
         self._interfaces = interfaces
+        self._face()
         self._exchange(self._apart)
+
+    def _face(self) -> None:
+        """Where nothing but loopback is watched, let packets on their way out pass unseen: all come in again.
+
+        The filters drop them anyway; so they cost their senders nothing.
+        """
+        alone = bool(self._interfaces) and all(map(is_loopback, self._interfaces))
+        for opened in (self._deciding, self._wide_socket if self.wide is None else self.wide.socket):
+            if opened is not None:
+                with suppress(OSError):  # Linux has it since 4.20
+                    opened.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, alone)
 
     def keep_whole(self) -> None:
         """Let every packet come to the narrow socket, and whole."""

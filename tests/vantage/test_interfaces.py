@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 
 import pytest
 
@@ -22,3 +23,10 @@ def test_unknown_name_lists_the_known() -> None:
     message = str(caught.value)
     assert all(name in message for name in known)
     assert "\x1b" not in message
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked")
+def test_loopback_is_known_by_the_kernels_word() -> None:
+    """Loopback is; one that is not there is not."""
+    assert interfaces.is_loopback(interfaces.by_name()["lo"])
+    assert not interfaces.is_loopback(987_654)

@@ -85,6 +85,29 @@ def test_both_watch_other_interfaces(wire: Wire) -> None:
     source.close()
 
 
+def test_on_loopback_alone_what_leaves_costs_nothing(wire: Wire) -> None:
+    """Where loopback is all that is watched, neither socket is shown packets on their way out; elsewhere both are."""
+    lo, far = (interfaces.by_name()[name] for name in ("lo", wire.far))
+
+    def shown(source: PacketSource) -> list[bool]:
+        wide = source.wide
+        assert wide is not None
+        return [not each.getsockopt(263, 23) for each in (source.narrow.socket, wide.socket)]
+
+    source = PacketSource(interfaces=[lo])
+    source.set_apart(TRANSFER)
+    assert shown(source) == [False, False]
+    source.watch([lo, far])
+    assert shown(source) == [True, True]
+    source.watch([lo])
+    assert shown(source) == [False, False]
+    source.close()
+    everywhere = PacketSource()
+    everywhere.set_apart(TRANSFER)
+    assert shown(everywhere) == [True, True]
+    everywhere.close()
+
+
 @pytest.mark.usefixtures("own_network")
 def test_a_socket_that_cannot_be_used_leaves_none_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """When there is no ring, both sockets are closed."""
