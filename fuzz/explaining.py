@@ -23,7 +23,8 @@ from h3probe.run import thinned
 from h3probe.run.explaining import Explained
 from h3probe.run.replaying import Replay
 from h3probe.show import report
-from h3probe.show.console import Console, render_end
+from h3probe.show.console import Console
+from h3probe.show.end import render_end
 from h3probe.show.har import har
 from h3probe.show.ndjson import to_json
 from h3probe.show.ndjson_read import from_json

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from h3probe.diagnose.rules import CATALOGUE
 from h3probe.engine import Engine
 from h3probe.records import FindingRecord
-from h3probe.show.console import export_svg, render_end
+from h3probe.show.console import export_svg
+from h3probe.show.end import render_end
 from h3probe.show.ndjson import to_json
 from h3probe.show.schema import json_schema
 from h3probe.vantage.files import merge, open_capture

@@ -101,7 +101,7 @@ async def _play_all(scenarios: list[Scenario], java: JavaRuntime | None, *, as_j
 
 def _show(console: Console, played: Played) -> None:
     """What h3probe says, then what the client says."""
-    from h3probe.show.console import render_end  # noqa: PLC0415 - loaded when asked for
+    from h3probe.show.end import render_end  # noqa: PLC0415 - loaded when asked for
 
     render_end(console, played.records)
     console.blank()

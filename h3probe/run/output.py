@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from h3probe.packing import Shelf
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -79,7 +81,7 @@ class ConsoleOutput:
         self._limit = timeline_limit
         self._shown = 0
         self._hidden = 0
-        self._records: list[AnyRecord] = []
+        self._records: Shelf[AnyRecord] = Shelf()
         self._live = live
         self._held: list[Moment] = []
 
@@ -102,7 +104,9 @@ class ConsoleOutput:
 
     def records(self, records: Iterable[AnyRecord]) -> None:
         """Keep what is shown at the end."""
-        self._records += [record for record in records if record.type in SHOWN_AT_END]
+        for record in records:
+            if record.type in SHOWN_AT_END:
+                self._records.append(record)
 
     def note(self, text: str) -> None:
         """A dim remark."""
@@ -110,7 +114,7 @@ class ConsoleOutput:
 
     def close(self) -> None:
         """Print the end of the story."""
-        from h3probe.show.console import render_end  # noqa: PLC0415 - imports rich
+        from h3probe.show.end import render_end  # noqa: PLC0415 - imports rich
 
         self._print(sorted(self._held, key=lambda moment: moment.time_ns))
         if self._hidden and self._limit != 0:

@@ -9,21 +9,27 @@ from __future__ import annotations
 import io
 import os
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from h3probe.records import ExpectationRecord, FindingRecord, SummaryRecord, VerdictRecord
 from h3probe.show.layout import shorten, symbols_for, terminal_width, wants_color, wrap, writable
 from h3probe.text import count, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from h3probe.records import AnyRecord, Evidence, Moment, Severity
+    from h3probe.records import (
+        Evidence,
+        ExpectationRecord,
+        FindingRecord,
+        Moment,
+        Severity,
+        SummaryRecord,
+        VerdictRecord,
+    )
 
 TRANSPORT_STYLES = {
     "quic": "bold magenta",
@@ -34,7 +40,7 @@ TRANSPORT_STYLES = {
 }
 WEIGHT_STYLES = {"start": "", "progress": "", "good": "green", "bad": "red"}
 SEVERITY_STYLES = {"problem": "bold red", "notice": "bold yellow", "info": "dim"}
-SEVERITY_ORDER = ("problem", "notice", "info")
+SEVERITY_ORDER: tuple[Severity, ...] = ("problem", "notice", "info")
 
 WIDE = 100
 """From this width on there is room for process ids and whole addresses."""
@@ -53,10 +59,6 @@ EVIDENCE_SHOWN = 8
 
 Part = tuple[str, str]
 """A text and its rich style."""
-
-
-VERDICTS_SHOWN = 40
-"""Verdicts printed at the most, those with findings first."""
 
 
 class _Rich(RichConsole):
@@ -213,14 +215,13 @@ class Console:
         text = f"{origin}: {'met' if good else 'not met'}. {expectation.reason}"
         self._hanging([(f"{mark} ", style)], self._say(text), "")
 
-    def summary(self, summary: SummaryRecord, findings: Sequence[FindingRecord] = ()) -> None:
-        """The figures, in one line where they fit."""
+    def summary(self, summary: SummaryRecord, findings: Mapping[Severity, int]) -> None:
+        """The figures, in one line where they fit; `findings` says how many there are of each severity."""
         kinds = {"quic": "QUIC", "tcp": "TCP", "tunnel": "tunnel", "icmp": "ICMP", "exchange": "exchange"}
         seen = [f"{summary.records[kind]} {name}" for kind, name in kinds.items() if summary.records.get(kind)]
         links = f" ({', '.join(summary.link_types)})" if summary.link_types else ""
         parts = [count(summary.packets, "packet") + links, ", ".join(seen) or "no connections"]
-        found = [finding.severity for finding in findings]
-        grades = [count(found.count(grade), grade) for grade in ("problem", "notice") if grade in found]
+        grades = [count(findings[grade], grade) for grade in SEVERITY_ORDER[:2] if findings.get(grade)]
         parts.append(", ".join(grades) or "no problem")
         lost = {
             "lost before h3probe saw them": summary.dropped or 0,
@@ -295,70 +296,6 @@ class Console:
         self._begun = True
 
 
-def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
-    """Everything below the timeline: findings by origin, one verdict per origin and client, the figures."""
-    shown = (FindingRecord, VerdictRecord, ExpectationRecord, SummaryRecord)
-    kept = [record for record in records if isinstance(record, shown)]
-    findings = [record for record in kept if isinstance(record, FindingRecord)]
-    verdicts = [record for record in kept if isinstance(record, VerdictRecord)]
-    if findings:
-        _findings(console, findings)
-    _verdicts(console, verdicts, findings)
-    _expectations(console, [record for record in kept if isinstance(record, ExpectationRecord)])
-    for record in kept:
-        if isinstance(record, SummaryRecord):
-            console.blank()
-            console.summary(record, findings)
-
-
-def _findings(console: Console, findings: Sequence[FindingRecord]) -> None:
-    by_origin: dict[str | None, list[FindingRecord]] = {finding.origin: [] for finding in findings}
-    for finding in sorted(findings, key=lambda finding: SEVERITY_ORDER.index(finding.severity)):
-        by_origin[finding.origin].append(finding)
-    console.heading("Findings")
-    for number, (origin, worst_first) in enumerate(by_origin.items()):
-        if number:
-            console.blank()
-        console.text(origin or "origin not known", style="bold")
-        for finding in _without_repetition(worst_first):
-            console.finding(finding)
-
-
-def _verdicts(console: Console, verdicts: Sequence[VerdictRecord], findings: Sequence[FindingRecord]) -> None:
-    console.heading("Verdict" if len(verdicts) == 1 else "Verdicts")
-    graded = [(verdict, _worst(verdict, findings)) for verdict in verdicts]
-    # In a capture of a day the origins about which there is nothing to say would hide the others.
-    shown = graded
-    if len(graded) > VERDICTS_SHOWN:
-        shown = sorted(graded, key=lambda pair: pair[1] is None)[:VERDICTS_SHOWN]
-    for verdict, worst in shown:
-        console.verdict(verdict, worst)
-    if len(shown) < len(graded):
-        console.note(f"and {count(len(graded) - len(shown), 'verdict')} more; --json has them all, --origin picks one")
-    if not verdicts:
-        console.text("Nothing to judge: no request that is asked about was seen.")
-
-
-def _expectations(console: Console, expectations: Sequence[ExpectationRecord]) -> None:
-    if not expectations:
-        return
-    met = sum(expectation.met for expectation in expectations)
-    console.heading(f"Expected {expectations[0].expected}: met by {met} of {count(len(expectations), 'origin')}")
-    for expectation in sorted(expectations, key=lambda expectation: expectation.met):
-        console.expectation(expectation)
-
-
-def _without_repetition(findings: Sequence[FindingRecord]) -> Iterator[FindingRecord]:
-    """Findings of one origin, each packet and each piece of advice in the first one that has it."""
-    packets: set[tuple[int | None, float]] = set()
-    advice: set[str] = set()
-    for finding in findings:
-        fresh = [e for e in finding.evidence if (e.frame, e.at) not in packets]
-        packets.update((e.frame, e.at) for e in fresh)
-        yield replace(finding, evidence=fresh, advice="" if finding.advice in advice else finding.advice)
-        advice.add(finding.advice)
-
-
 def export_svg(draw: Callable[[Console], None], *, title: str, width: int = 96) -> str:
     """What `draw` prints, as an SVG picture of a terminal."""
     console = Console(io.StringIO(), color=True, width=width)
@@ -366,9 +303,3 @@ def export_svg(draw: Callable[[Console], None], *, title: str, width: int = 96) 
     draw(console)
     svg = console._rich.export_svg(title=title)  # noqa: SLF001
     return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # rich names a font on a server elsewhere
-
-
-def _worst(verdict: VerdictRecord, findings: Sequence[FindingRecord]) -> Severity | None:
-    """The worst severity among the findings behind a verdict."""
-    behind = {f.severity for f in findings if f.rule in verdict.rules and f.origin == verdict.origin}
-    return next((severity for severity in SEVERITY_ORDER if severity in behind), None)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from h3probe.records import AnyRecord, Severity
-from h3probe.show.console import Console, export_svg, render_end
+from h3probe.records import AnyRecord
+from h3probe.show.console import Console, export_svg
+from h3probe.show.end import render_end
 
 from . import samples
 
@@ -99,13 +100,6 @@ def test_brackets_are_no_markup() -> None:
     assert "[bold]x[/bold] :smile:" in draw([finding], moments=False)
 
 
-def test_findings_stand_by_origin_and_the_worst_first() -> None:
-    """Findings of one origin stand together, in the order origins came, problems before infos."""
-    output = draw([*samples.findings()], moments=False)
-    order = [output.index(word) for word in ("localhost:4433", "repeated-timeout", "quic-refused", "origin not known")]
-    assert order == sorted(order)
-
-
 def test_an_info_is_told_in_full_and_without_its_packets() -> None:
     """An info finding shows its whole summary, wrapped, and neither evidence nor advice."""
     (info,) = (finding for finding in samples.findings() if finding.severity == "info")
@@ -123,25 +117,6 @@ def test_much_evidence_is_counted_and_not_all_printed() -> None:
     assert "#7 " in output
     assert "#8 " not in output
     assert "#20 " in output
-
-
-@pytest.mark.parametrize(("severity", "mark"), [("problem", "✗"), ("notice", "!"), ("info", "•")])
-def test_a_verdict_bears_the_mark_of_its_worst_finding(severity: Severity, mark: str) -> None:
-    """The verdict's mark comes from the findings it names, and an info raises no alarm."""
-    finding = dataclasses.replace(samples.blocked_finding(), severity=severity)
-    output = draw([finding, samples.verdicts()[0]], moments=False)
-    assert f"\n{mark} localhost:4433, client java[4711]\n" in output
-
-
-def test_a_finding_of_another_origin_does_not_mark_a_verdict() -> None:
-    """The same rule fired elsewhere says nothing about this origin."""
-    finding = dataclasses.replace(samples.blocked_finding(), origin="other:443")
-    assert "\n• localhost:4433, client java" in draw([finding, samples.verdicts()[0]], moments=False)
-
-
-def test_silence_is_said() -> None:
-    """Without any verdict the output says that nothing was seen, rather than nothing."""
-    assert "Nothing to judge: no request that is asked about was seen" in draw([], moments=False)
 
 
 def test_the_summary_names_what_was_lost() -> None:

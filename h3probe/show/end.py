@@ -1,0 +1,156 @@
+"""Everything below the timeline: findings by origin, one verdict per origin and client, the figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from h3probe.records import ExpectationRecord, FindingRecord, SummaryRecord, VerdictRecord
+from h3probe.show.console import SEVERITY_ORDER
+from h3probe.text import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from h3probe.records import AnyRecord, Severity
+    from h3probe.show.console import Console
+
+SHOWN = 40
+"""Origins whose findings are printed, and verdicts, at the most; of more the worst. The others are summed up."""
+
+
+def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
+    """Print it.
+
+    Args:
+        console: Where to.
+        records: All that was said, in order; gone through several times, as there may be very many.
+    """
+    found = _Found()
+    for record in records:
+        if isinstance(record, FindingRecord):
+            found.add(record)
+    if found.by_origin:
+        _findings(console, records, found)
+    _verdicts(console, records, found)
+    _expectations(console, [record for record in records if isinstance(record, ExpectationRecord)])
+    for record in records:
+        if isinstance(record, SummaryRecord):
+            console.blank()
+            console.summary(record, found.grades)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What there are findings of, and how bad.
+
+    Attributes:
+        grades: How many findings there are of each severity.
+        by_origin: The worst severity of each origin that has any, in the order of the first one.
+        by_rule: The worst severity of what a rule found about an origin.
+    """
+
+    grades: Counter[Severity] = field(default_factory=Counter)
+    by_origin: dict[str | None, Severity] = field(default_factory=dict)
+    by_rule: dict[tuple[str | None, str], Severity] = field(default_factory=dict)
+
+    def add(self, finding: FindingRecord) -> None:
+        """Take note of one."""
+        self.grades[finding.severity] += 1
+        origin, key, severity = finding.origin, (finding.origin, finding.rule), finding.severity
+        self.by_origin[origin] = _worse(self.by_origin.get(origin), severity)
+        self.by_rule[key] = _worse(self.by_rule.get(key), severity)
+
+    def behind(self, verdict: VerdictRecord) -> Severity | None:
+        """The worst severity among the findings behind a verdict."""
+        worst: Severity | None = None
+        for rule in verdict.rules:
+            severity = self.by_rule.get((verdict.origin, rule))
+            worst = worst if severity is None else _worse(worst, severity)
+        return worst
+
+
+def _worse(one: Severity | None, other: Severity) -> Severity:
+    return other if one is None else min(one, other, key=SEVERITY_ORDER.index)
+
+
+def _findings(console: Console, records: Iterable[AnyRecord], found: _Found) -> None:
+    origins = list(found.by_origin)
+    if len(origins) > SHOWN:
+        origins = sorted(origins, key=lambda origin: SEVERITY_ORDER.index(found.by_origin[origin]))[:SHOWN]
+    by_origin: dict[str | None, list[FindingRecord]] = {origin: [] for origin in origins}
+    left_out: Counter[str] = Counter()
+    for record in records:
+        if isinstance(record, FindingRecord):
+            if record.origin in by_origin:
+                by_origin[record.origin].append(record)
+            else:
+                left_out[record.rule] += 1
+    console.heading("Findings")
+    for number, (origin, findings) in enumerate(by_origin.items()):
+        if number:
+            console.blank()
+        console.text(origin or "origin not known", style="bold")
+        findings.sort(key=lambda finding: SEVERITY_ORDER.index(finding.severity))
+        for finding in _without_repetition(findings):
+            console.finding(finding)
+    if left_out:
+        console.blank()
+        more = count(len(found.by_origin) - len(origins), "origin")
+        console.note(f"and findings about {more} more: {_by_number(left_out)}; --json has them all")
+
+
+def _without_repetition(findings: Sequence[FindingRecord]) -> Iterator[FindingRecord]:
+    """Findings of one origin, each packet and each piece of advice in the first one that has it."""
+    packets: set[tuple[int | None, float]] = set()
+    advice: set[str] = set()
+    for finding in findings:
+        fresh = [e for e in finding.evidence if (e.frame, e.at) not in packets]
+        packets.update((e.frame, e.at) for e in fresh)
+        yield replace(finding, evidence=fresh, advice="" if finding.advice in advice else finding.advice)
+        advice.add(finding.advice)
+
+
+def _verdicts(console: Console, records: Iterable[AnyRecord], found: _Found) -> None:
+    first: list[VerdictRecord] = []
+    with_findings: list[VerdictRecord] = []
+    number = 0
+    causes: Counter[str] = Counter()
+    for record in records:
+        if not isinstance(record, VerdictRecord):
+            continue
+        number += 1
+        causes.update(record.rules or [_NOTHING_FOUND])
+        if len(first) < SHOWN:
+            first.append(record)
+        if len(with_findings) < SHOWN and found.behind(record) is not None:
+            with_findings.append(record)
+    # In a capture of a day the origins about which there is nothing to say would hide the others.
+    shown = first if number <= SHOWN else list({v.id: v for v in (*with_findings, *first)}.values())[:SHOWN]
+    console.heading("Verdict" if number == 1 else "Verdicts")
+    for verdict in shown:
+        console.verdict(verdict, found.behind(verdict))
+        causes.subtract(verdict.rules or [_NOTHING_FOUND])
+    if len(shown) < number:
+        more = count(number - len(shown), "verdict")
+        console.note(f"and {more} more: {_by_number(+causes)}; --json has them all, --origin picks one")
+    if not number:
+        console.text("Nothing to judge: no request that is asked about was seen.")
+
+
+_NOTHING_FOUND = "no finding"
+
+
+def _by_number(causes: Counter[str]) -> str:
+    """`stale-alt-svc 12, udp-blocked 3`."""
+    return ", ".join(f"{cause} {number:,}" for cause, number in causes.most_common())
+
+
+def _expectations(console: Console, expectations: Sequence[ExpectationRecord]) -> None:
+    if not expectations:
+        return
+    met = sum(expectation.met for expectation in expectations)
+    console.heading(f"Expected {expectations[0].expected}: met by {met} of {count(len(expectations), 'origin')}")
+    for expectation in sorted(expectations, key=lambda expectation: expectation.met):
+        console.expectation(expectation)
