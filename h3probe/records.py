@@ -111,8 +111,8 @@ class TcpRecord(Record):
     ja4: Annotated[str | None, "JA4 client fingerprint"]
     outcome: Annotated[
         TcpOutcome | None,
-        "how the attempt ended (`unanswered`: its SYN or its ClientHello; `reset`: by anyone, before it was ready); null "
-        "when that is not seen",
+        "how the attempt ended (`unanswered`: its SYN or its ClientHello; `reset`: by anyone, before it was ready); "
+        "null when that is not seen",
     ]
     connect_at: Annotated[float | None, "seconds: the handshake's SYN-ACK was acknowledged"]
     ready_at: Annotated[float | None, "seconds: the first request could be sent"]

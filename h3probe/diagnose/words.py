@@ -144,11 +144,6 @@ def no_quic(story: Story) -> str:
     return f"whether QUIC left past the {story.vantage} is not seen without sniffing"
 
 
-def error_of(story: Story) -> str:
-    """Why a story's first exchange got no response."""
-    return clean(story.exchanges[0].error or "no reason known", 160).removesuffix(".")
-
-
 def used_version(story: Story, connection: TcpConnection) -> str:
     """The version that the proxy saw, else what the handshake tells."""
     seen = [v for v in story.versions or () if v != "HTTP/3"]
