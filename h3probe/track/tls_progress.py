@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 CHANGE_CIPHER_SPEC = 20
 ALERT = 21
 HANDSHAKE = 22
-TLS13 = 0x0304
 # An encrypted alert is 2 bytes, its content type and an AEAD tag: 19. A Finished is at least 53.
 LONGEST_ENCRYPTED_ALERT = 24
 # After 0-RTT data, EndOfEarlyData (RFC 8446, 4.5): 4 bytes, the content type and a tag of 16, with CCM_8 of 8.
@@ -90,6 +89,7 @@ class TlsProgress:
         ready: When the first request could leave.
         alert: A fatal alert or one that cannot be read: who sent it, and its code where it is in the clear.
         alert_mark: When.
+        garbled: Whether it could not be read on, so that its end is not known.
     """
 
     state: TlsState = TlsState.START
@@ -100,12 +100,18 @@ class TlsProgress:
     ready: Mark | None = None
     alert: tuple[Side, int | None] | None = None
     alert_mark: Mark | None = None
+    garbled: bool = False
     _client: _Half = field(default_factory=_Half)
     _server: _Half = field(default_factory=_Half)
 
     def is_over(self) -> bool:
         """Whether nothing more is to be learned."""
         return self.state in (TlsState.READY, TlsState.FAILED)
+
+    @property
+    def client_read(self) -> int:
+        """How many of the client's bytes were read: to the end of its ClientHello, while that is not answered."""
+        return self._client.position
 
     def feed(self, stream: bytes, mark: Mark, *, from_client: bool) -> None:
         """Take one direction's contiguous bytes so far; only what is new in them is read.
@@ -128,7 +134,8 @@ class TlsProgress:
         try:
             found, half.position = records(stream, half.position)
         except DecodeError:
-            self.state = TlsState.FAILED
+            # Where the server's first bytes are no TLS it is the server that speaks none.
+            self.state, self.garbled = TlsState.FAILED, from_client or half.position > 0
             return
         for record in found:
             if from_client and self._is_ahead(record.content_type, record.length):
@@ -148,7 +155,7 @@ class TlsProgress:
         if record.content_type == ALERT:
             self._alert(half, record, mark, from_client=from_client)
         elif record.content_type == CHANGE_CIPHER_SPEC:
-            if self.server_hello is not None and self.server_hello.version != TLS13:
+            if self.server_hello is not None and not self.server_hello.is_tls13:
                 half.protected = True
                 if not from_client:
                     self._step(Step.SERVER_CHANGE_CIPHER, mark)
@@ -174,7 +181,7 @@ class TlsProgress:
                 elif not from_client and kind == 2:
                     self._server_hello(parse_server_hello(body), mark)
             except DecodeError:
-                self.state = TlsState.FAILED
+                self.state, self.garbled = TlsState.FAILED, True
                 return
 
     def _client_hello(self, hello: ClientHello, mark: Mark) -> None:
@@ -187,7 +194,7 @@ class TlsProgress:
             self._step(Step.HELLO_RETRY, mark)
             return
         self.server_hello = without_extensions(hello)
-        self._step(Step.SERVER_HELLO_13 if hello.version == TLS13 else Step.SERVER_HELLO_12, mark)
+        self._step(Step.SERVER_HELLO_13 if hello.is_tls13 else Step.SERVER_HELLO_12, mark)
 
     def _alert(self, half: _Half, record: Record, mark: Mark, *, from_client: bool) -> None:
         side: Side = "client" if from_client else "server"

@@ -13,8 +13,10 @@ from h3probe.diagnose.verdict.clauses import (
     tcp_beside,
     unreadable,
 )
+from h3probe.diagnose.verdict.tcp_ended import tcp_ended
 from h3probe.diagnose.words import http_over_tcp
 from h3probe.text import clean
+from h3probe.wire.quic.versions import is_reserved
 
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
@@ -32,20 +34,24 @@ def nothing_ready(story: Story) -> str:
         return f"{ended}; a TCP connection from before the capture may carry requests."
     outcomes = {t.outcome(story.now_ns) for t in story.tcp}
     if story.quic and story.tcp:
-        if not all(story.failed(q) for q in story.quic) or not outcomes <= NO_CONNECTION:
+        failed = all(story.failed(q) for q in story.quic)
+        if failed and not outcomes <= NO_CONNECTION:
+            return f"{opening(quic_ended(story, story.quic[0]))}, and what became of TCP is not in the capture."
+        if not failed:
             return "What became of QUIC and TCP is not in the capture."
         return f"No connection: {quic_ended(story, story.quic[0])}, and {tcp_beside(story)}."
     if story.quic:
         return _no_quic(story)
-    refused = all(t.refused for t in story.tcp)
-    if refused or outcomes <= NO_CONNECTION:
-        end = "TCP was refused" if refused else "TCP ended before it was ready"
+    if all(t.refused for t in story.tcp) or outcomes <= NO_CONNECTION:
+        end = tcp_ended(story) or "TCP ended before it was ready"
         if story.udp_unseen and not story.mixed:
             return f"No connection is seen: {end}, and the capture holds no UDP at all."
         none = "whether QUIC was tried cannot be told" if story.mixed else f"no QUIC packet was sent{story.as_far_as}"
         return f"No connection: {end}, and {none}."
     only = "TCP" if story.udp_unseen else "TCP only"
-    return f"{only}, and its start or its end is not in the capture: what it carried cannot be told."
+    garbled = all(t.garbled for t in story.tcp)
+    why = "with TLS that cannot be read" if garbled else "and its start or its end is not in the capture"
+    return f"{only}, {why}: what it carried cannot be told."
 
 
 def _no_quic(story: Story) -> str:
@@ -59,9 +65,12 @@ def _no_quic(story: Story) -> str:
         until = "" if story.had_time else " before the capture ends"
         return f"No connection: {quic_tries(story)}, and {tcp_beside(story)}{until}."
     if all(q.mid_stream for q in story.quic):
-        return "QUIC, under way before the capture began: what it carried cannot be told."
+        looks = "What looks like QUIC" if all(q.nameless for q in story.quic) else "QUIC"
+        return f"{looks}, under way already when it was first seen: what it carried cannot be told."
     if any(unreadable(q) for q in story.quic):
         return f"{opening(quic_ended(story, story.quic[0]))}: what it carried cannot be told."
+    if all(is_reserved(q.version) for q in story.quic):
+        return f"{opening(quic_ended(story, story.quic[0]))}."
     return "What became of QUIC is not in the capture."
 
 

@@ -359,3 +359,18 @@ def test_a_plain_request_is_no_tunnel() -> None:
     tcp.segment(0.002, "client", 0x18, b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n")
     tcp.proxy_answers(0.01, 403)
     assert network.explain().found(RULE) == []
+
+
+@pytest.mark.parametrize(
+    ("waited", "severity", "said"), [(0.1, "notice", "the client left"), (30.0, "problem", "did not")]
+)
+def test_a_client_that_leaves_at_once_blames_nobody(waited: float, severity: str, said: str) -> None:
+    """A proxy that had no time to answer has not refused."""
+    network = Network()
+    tcp = network.tcp(server="192.0.2.3", port=8888)
+    tcp.asks_proxy(0.0, "example.org:443")
+    tcp.fin(waited)
+    network.bystander(waited + 1.0)
+    explained = network.explain()
+    assert explained.the("proxy-refused").severity == severity
+    assert said in explained.sentence
