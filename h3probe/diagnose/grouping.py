@@ -169,7 +169,7 @@ def tell_stories(
     """
     by_host: dict[str, list[Connection]] = {}
     stories: list[Story] = []
-    tunnelled: set[bytes] = set(beside.tunnelled)
+    tunnelled: set[bytes] = set()
     in_the_clear = _in_the_clear(beside.facts)
     for connection in connections:
         if connection.transport == "tcp" and connection.tunnels is not None and connection.tunnels.asked:
@@ -183,7 +183,7 @@ def tell_stories(
             # Where nobody used the other transport there is nothing of it to be told apart.
             mixed = mixed and len({connection.transport for connection in group}) > 1
             for part in parts:
-                stories.append(_story(origin, host, part, clock, tunnelled))
+                stories.append(_story(origin, host, part, clock, (tunnelled, beside.tunnelled)))
                 stories[-1].mixed = mixed
     stories += _tunnel_stories(connections, clock, identity, beside.facts)
     stories += _plain_stories(connections, clock, identity, in_the_clear)
@@ -277,7 +277,9 @@ def _leads_to(target: str, server: Endpoint) -> bool:
     return (address.packed, port) == (server.host, str(server.port))
 
 
-def _story(origin: str | None, host: str, part: list[Connection], clock: Clock, tunnelled: set[bytes]) -> Story:
+def _story(
+    origin: str | None, host: str, part: list[Connection], clock: Clock, tunnelled: tuple[Collection[bytes], ...]
+) -> Story:
     part.sort(key=lambda c: c.first.time_ns)
     story = Story(origin, str(part[0].server), _client_label(part), host, clock)
     for connection in part:
@@ -287,7 +289,7 @@ def _story(origin: str | None, host: str, part: list[Connection], clock: Clock, 
             story.tcp.append(connection)
     # A proxy that forwards a tunnel repeats the client's ClientHello byte for byte, its random included.
     hellos = [t.hello.random for t in story.tcp if t.hello is not None]
-    story.relayed = bool(hellos) and all(random in tunnelled for random in hellos)
+    story.relayed = bool(hellos) and all(any(random in some for some in tunnelled) for random in hellos)
     return story
 
 

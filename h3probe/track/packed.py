@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 ROOM: Final = 24 * 1024 * 1024
 """Bytes that all of them may take, packed."""
+_BESIDE: Final = 200
+"""What Python takes beside a pack's own bytes, about: a client that comes once takes as much room as two others."""
 
 
 class PackedConnections:
@@ -62,7 +64,7 @@ class PackedConnections:
                 self.left_out += len(group)
                 continue
             pack = self._packing.pack(group)
-            self._room -= len(pack)
+            self._room -= len(pack) + _BESIDE
             self._packs.setdefault(host, []).append((pack, len(group)))
 
     def note_tunnels(self, connections: Iterable[Connection]) -> None:
@@ -83,7 +85,7 @@ class PackedConnections:
         found: list[Connection] = []
         for host in hosts:
             for pack, count in self._packs.pop(host, ()):
-                self._room += len(pack)
+                self._room += len(pack) + _BESIDE
                 room = max(0, most - len(found))
                 self.left_out += max(0, count - room)
                 if room and self._packing is not None:

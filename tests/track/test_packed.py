@@ -62,7 +62,7 @@ def test_the_room_is_bounded() -> None:
 
 
 def test_a_client_that_comes_once_takes_no_more_room_than_others() -> None:
-    """Packed one by one, connections take about as much room as together, though none came at first."""
+    """Packed one by one, connections take some more room than together, though none came at first."""
     many = connections()
     rooms = []
     for put in ([many, many], [many, *([c] for c in many)]):
