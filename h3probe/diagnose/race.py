@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
-from h3probe.diagnose.words import past_proxy
+from h3probe.diagnose.words import SMALLEST_REQUEST, past_proxy, unread
 from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
-
-# A TLS 1.3 client's first bytes after its Finished: below this there is no room for the 24-byte HTTP/2
-# preface and a SETTINGS frame, nor for an HTTP/1.1 request.
-SMALLEST_REQUEST = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +152,9 @@ def _seen(story: Story, quic: QuicConnection, tcp: TcpConnection) -> tuple[Trans
     )
     if first is None:
         return None
-    past = [q for q in past_proxy(story) if q.ready is not None and q.ready.time_ns <= first.time_ns]
-    if past:  # it may have carried an earlier one, unseen
-        return None
+    unseen = [*past_proxy(story), *unread(story)]
+    if any(c.ready is not None and c.ready.time_ns <= first.time_ns for c in unseen):
+        return None  # It may have carried an earlier one.
     # Neither of the two, where a third connection carried it, or where it is not known which.
     carrier: Transport = "quic" if first.version == "HTTP/3" else "tcp"
     racer: QuicConnection | TcpConnection = quic if carrier == "quic" else tcp

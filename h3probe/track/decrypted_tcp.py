@@ -145,7 +145,8 @@ class TcpFollower:
         if self._exchanges is not None and whole:
             if ended is not None:
                 self._exchanges.ended(ended[0].time_ns)
-            self._connection.laid_open = not self._exchanges.pending
+            self._connection.laid_open = not (self._exchanges.pending or self._exchanges.missed)
+        self._connection.missed = self._exchanges is not None and self._exchanges.missed
         self.give_up()
 
     def _wait(self, segment: TcpSegment) -> None:

@@ -74,6 +74,8 @@ class QuicConnection:
         gquic: The gQUIC version's name.
         nameless: Whether only 1-RTT packets were seen, which do not say their version.
         exchanged: Whether the proxy saw an exchange on it.
+        laid_open: Whether all that it carried is known, since every packet of the server's was decrypted.
+        missed: Whether responses were decrypted of which the requests were not, as those in 0-RTT without its secret.
         mid_stream: Whether the first packets were missed.
         hello: The ClientHello, whole.
         server_hello: The ServerHello, whole.
@@ -126,6 +128,8 @@ class QuicConnection:
     gquic: str | None = None
     nameless: bool = False
     exchanged: bool = False
+    laid_open: bool = False
+    missed: bool = False
     mid_stream: bool = False
     hello: ClientHello | None = None
     server_hello: ServerHello | None = None

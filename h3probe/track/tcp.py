@@ -94,6 +94,7 @@ class TcpConnection:
         asking: Its last one since the latest of them; None where it has sent none.
         failed: Whether the proxy reports that TLS did not get ready on it, or that the client left because of it.
         laid_open: Whether all that it carried is known: every byte was decrypted, or the proxy terminated TLS on it.
+        missed: Whether responses were decrypted of which the requests were not.
         cut: Whether payload is missing that a snaplen cut or the capture lost, before the handshake was over.
         process: The client's process.
         told_host: The host that the client's own log names for it.
@@ -129,6 +130,7 @@ class TcpConnection:
     asking: Mark | None = None
     failed: bool = False
     laid_open: bool = False
+    missed: bool = False
     cut: bool = False
     process: Process | None = None
     told_host: str | None = None

@@ -284,6 +284,15 @@ def test_a_log_knows_it_as_well(version: str, carried: str, known_from: Literal[
     assert (race.carried, race.carried_known_from) == (carried, known_from)
 
 
+def test_a_connection_that_no_secret_opens_may_have_been_first() -> None:
+    """Where one of the two was read alone, what it carried need not have been the first."""
+    network = Network()
+    quic, _ = raced(network)
+    network.told(0.3, quic, "HTTP/3", known_from="decrypted", **PLACE)
+    (race,) = network.explain().races
+    assert race.carried is None
+
+
 def test_a_log_that_tells_seconds_only() -> None:
     """A request that looks as if it began before the race was answered during it."""
     network = Network()
