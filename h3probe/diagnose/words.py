@@ -190,6 +190,15 @@ def may_carry(connection: TcpConnection) -> bool:
     return connection.request_bytes >= SMALLEST_REQUEST and connection.response_bytes > 0
 
 
+def unasked(connection: TcpConnection) -> bool:
+    """Whether a TCP connection is known to have been closed with nothing asked on it, though it was ready."""
+    hello = connection.hello
+    if hello is None or connection.ready is None or connection.ended is None or hello.early_data:
+        return False
+    whole = not (connection.torn or connection.mid_stream or connection.inner or connection.reported)
+    return whole and connection.request_bytes < SMALLEST_REQUEST
+
+
 def cut(evidence: list[tuple[Mark, str]], limit: int = 12) -> list[tuple[Mark, str]]:
     """The first rows and the last one, in order of time."""
     rows = sorted(evidence, key=lambda row: row[0].time_ns)

@@ -29,6 +29,7 @@ from h3probe.diagnose.rules import (
     socket_fan_out,
     stale_alt_svc,
     stuck_on_quic,
+    tls_failed,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ _RULES = (
     quic_closed.RULE,
     quic_version_mismatch.RULE,
     race_lost.RULE,
+    tls_failed.RULE,
     ca_rejected.RULE,
     server_distrusted.RULE,
     proxy_refused.RULE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from h3probe.diagnose.words import close_text, initials, is_h3
+from h3probe.diagnose.words import close_text, initials, is_h3, unasked
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 
@@ -86,6 +86,8 @@ def tcp_beside(story: Story) -> str:
         return "no TCP was seen"
     if any(map(is_cut, story.tcp)):
         return "what became of TCP is not in the capture"
+    if any(map(unasked, story.tcp)):
+        return "TCP was closed with nothing asked on it"
     return "TCP was refused" if all(t.refused for t in story.tcp) else "TCP did not get ready"
 
 

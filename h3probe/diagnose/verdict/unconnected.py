@@ -13,11 +13,14 @@ from h3probe.diagnose.verdict.clauses import (
     tcp_beside,
     unreadable,
 )
-from h3probe.diagnose.words import http_over_tcp
+from h3probe.diagnose.words import http_over_tcp, unasked
 from h3probe.text import clean
 
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
+
+
+LOST_SIGHT = "What became of QUIC and TCP is not in the capture."
 
 
 def nothing_ready(story: Story) -> str:
@@ -31,10 +34,10 @@ def nothing_ready(story: Story) -> str:
         ended = opening(quic_ended(story, story.quic[0]))
         return f"{ended}; a TCP connection from before the capture may carry requests."
     outcomes = {t.outcome(story.now_ns) for t in story.tcp}
+    if any(map(unasked, story.tcp)):
+        return _unused(story)
     if story.quic and story.tcp:
-        if not all(story.failed(q) for q in story.quic) or not outcomes <= NO_CONNECTION:
-            return "What became of QUIC and TCP is not in the capture."
-        return f"No connection: {quic_ended(story, story.quic[0])}, and {tcp_beside(story)}."
+        return _neither(story) if outcomes <= NO_CONNECTION else LOST_SIGHT
     if story.quic:
         return _no_quic(story)
     refused = all(t.refused for t in story.tcp)
@@ -46,6 +49,27 @@ def nothing_ready(story: Story) -> str:
         return f"No connection: {end}, and {none}."
     only = "TCP" if story.udp_unseen else "TCP only"
     return f"{only}, and its start or its end is not in the capture: what it carried cannot be told."
+
+
+def _neither(story: Story) -> str:
+    """The verdict where TCP failed, and QUIC got nowhere as far as is seen."""
+    unfinished = [q for q in story.quic if not story.failed(q)]
+    if not unfinished:
+        return f"No connection: {quic_ended(story, story.quic[0])}, and {tcp_beside(story)}."
+    if not all(q.answered and q.stuck and not q.mid_stream for q in unfinished):
+        return LOST_SIGHT
+    return f"No connection is seen: {quic_ended(story, unfinished[0])}, and {tcp_beside(story)}."
+
+
+def _unused(story: Story) -> str:
+    """The verdict where the best that came of it is TCP that was closed with nothing asked on it."""
+    if not all(unasked(t) or t.outcome(story.now_ns) in NO_CONNECTION for t in story.tcp):
+        return "What became of TCP is not in the capture."
+    closed = "TLS over TCP was ready, and closed before anything was asked"
+    if story.quic:
+        return f"No request is seen: {quic_ended(story, story.quic[0])}, and {closed}."
+    none = "whether QUIC was tried cannot be told" if story.mixed else f"no QUIC packet was sent{story.as_far_as}"
+    return f"No request is seen: {closed}; {none}."
 
 
 def _no_quic(story: Story) -> str:

@@ -16,7 +16,7 @@ from h3probe.diagnose.verdict.clauses import (
 )
 from h3probe.diagnose.verdict.unconnected import nothing_ready
 from h3probe.diagnose.verdict.waits import fallback_waits, later_wait, then
-from h3probe.diagnose.words import AT_ONCE, TOO_LITTLE, http_over_tcp
+from h3probe.diagnose.words import AT_ONCE, TOO_LITTLE, http_over_tcp, unasked
 from h3probe.text import seconds
 from h3probe.track.clock import NS
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def from_the_wire(story: Story) -> str:
     """What packets alone tell."""
     quic = [q for q in story.quic if q.established and not q.mid_stream]
-    tcp = [t for t in story.tcp if t.ready is not None and not t.failed]
+    tcp = [t for t in story.tcp if t.ready is not None and not t.failed and not unasked(t)]
     if story.crowded and story.tcp:
         return "Several QUIC attempts ran at once; which TCP connection belongs to which of them cannot be told."
     if story.races and (quic or tcp) and _begins_with(story, story.races[0]):

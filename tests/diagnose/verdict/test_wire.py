@@ -204,3 +204,15 @@ def test_quic_from_before_the_capture_is_not_denied() -> None:
     sentence = network.explain(seen=lambda packet: packet.at > 0.020_05).sentence
     assert "not HTTP/3" not in sentence
     assert "cannot be told" in sentence
+
+
+def test_quic_beside_tcp_on_which_nothing_was_asked() -> None:
+    """A TCP connection that was given up at once carried nothing beside HTTP/3."""
+    network = Network()
+    network.quic().connects(0.0)
+    tcp = network.tcp()
+    tcp.opens(2.0)
+    tcp.fin(2.2)
+    sentence = network.explain().sentence
+    assert sentence.startswith("HTTP/3 ")
+    assert sentence.endswith("TCP was closed with nothing asked on it.")

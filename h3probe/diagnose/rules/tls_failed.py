@@ -1,0 +1,146 @@
+"""tls-failed: TCP connected, and TLS on it came to nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h3probe.diagnose.rule import Finding, Rule
+from h3probe.diagnose.rules.quic_closed import ADVICE_BY_ALERT, NO_APPLICATION_PROTOCOL
+from h3probe.diagnose.words import cut, is_dns, unasked
+from h3probe.text import clean, seconds
+from h3probe.track.clock import NS
+from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
+from h3probe.wire.tls import alert_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from h3probe.diagnose.story import Story
+    from h3probe.track.mark import Mark
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tls_progress import TlsProgress
+
+SLUG = "tls-failed"
+ADVICE = "The alert says what the side that sent it objects to; look there first."
+ADVICE_CLIENT = (
+    "A client that stops here most often does not accept the certificate: its issuer, its name or its dates. The "
+    "client's own error says which; what it told the server is encrypted. Where TLS is intercepted on the way, the "
+    "client must trust that CA."
+)
+ADVICE_WAITED = "The server took the connection and did not answer TLS: look at its load, and at what is on the way."
+ADVICE_SERVER = (
+    "The server, or something on the way in its name, ended TLS without a word: look at the server's log, and for a "
+    "firewall that filters by name."
+)
+ADVICE_ALPN = "The server speaks none of the protocols that were offered over TCP; h3 is one for QUIC alone."
+
+
+def check(story: Story) -> Iterator[Finding]:
+    """Fire once for all TLS handshakes of a story that one side ended in the same way.
+
+    A handshake that ends without an alert in the clear may as well be an attempt that lost a race: it counts only where
+    nothing else came to anything. What the proxy reports of a certificate that was refused is another rule's.
+    """
+    if story.rejected:
+        return
+    quic = any(q.established and not is_dns(q) for q in story.quic)
+    worked = quic or bool(story.answered) or any(map(_worked, story.tcp))
+    kinds: dict[tuple[str, str], list[TcpConnection]] = {}
+    for tcp in [*story.tcp, *(carrier for carrier, tunnel in story.tunnels if tunnel.open)]:
+        what = _what(tcp) if _failed(story, tcp) else None
+        if what is not None and not (worked and not _in_the_clear(tcp)):
+            kinds.setdefault(what, []).append(tcp)
+    for (words, advice), alike in kinds.items():
+        yield _finding(alike, words, advice, worked=worked)
+
+
+def _failed(story: Story, tcp: TcpConnection) -> bool:
+    if tcp.tls is None or tcp.hello is None or tcp.reported or tcp.server.port in OTHER_PROTOCOLS:
+        return False
+    return tcp.outcome(story.now_ns) == "reset" or unasked(tcp)
+
+
+def _worked(tcp: TcpConnection) -> bool:
+    return tcp.mid_stream or (tcp.ready is not None and not tcp.failed and not unasked(tcp))
+
+
+def _in_the_clear(tcp: TcpConnection) -> bool:
+    return tcp.tls is not None and tcp.tls.alert is not None and tcp.tls.alert[1] is not None
+
+
+def _what(tcp: TcpConnection) -> tuple[str, str] | None:
+    """Who ended it, how and when, and what to do about it; None where that is nobody's failure."""
+    tls, ended = tcp.tls, tcp.ended
+    if tls is None:
+        return None
+    if tls.alert is not None:
+        side, code = tls.alert
+        if code is not None:
+            advice = ADVICE_ALPN if code == NO_APPLICATION_PROTOCOL else ADVICE_BY_ALERT.get(code, ADVICE)
+            return f"the {side} sent the alert {alert_name(code)}", advice
+        if side == "client":
+            return f"the client ended it with an alert that is encrypted, {_phase(tls)}", ADVICE_CLIENT
+        return f"the server ended it with an alert that is encrypted, {_phase(tls)}", ADVICE
+    if ended is None:
+        return None
+    mark, side = ended
+    how = "RST" if tcp.reset is not None and tcp.reset[0] == mark else "FIN"
+    if side == "server":
+        words = f"it was closed from the server's side ({how}), {_phase(tls)}"
+        return None if tls.ready is not None else (words, ADVICE_SERVER)
+    advice = ADVICE_WAITED if tls.server_hello is None else ADVICE_CLIENT
+    return f"the client closed it ({how}), {_phase(tls)}", advice
+
+
+def _phase(tls: TlsProgress) -> str:
+    if tls.ready is not None:
+        return "as soon as TLS was ready and before anything was asked"
+    return (
+        "before the server answered the ClientHello" if tls.server_hello is None else "after the server's part of TLS"
+    )
+
+
+def _finding(failed: list[TcpConnection], words: str, advice: str, *, worked: bool) -> Finding:
+    first = failed[0]
+    places = ", ".join(sorted({str(tcp.server) for tcp in failed}))
+    times = "" if len(failed) == 1 else f", {len(failed)} times"
+    after = seconds((_end(first)[0].time_ns - first.first.time_ns) / NS)
+    summary = f"TLS over TCP to {places} came to nothing{times}, after {after}: {words}."
+    if _in_the_clear(first) and first.tls is not None and first.tls.alert == ("server", NO_APPLICATION_PROTOCOL):
+        offered = clean(", ".join(first.hello.alpn), 80) if first.hello is not None else ""
+        summary += f" The client offered {offered or 'no protocol'}."
+    evidence: list[tuple[Mark, str]] = []
+    for tcp in failed:
+        if tcp.tls is not None and tcp.tls.hello_mark is not None:
+            evidence.append((tcp.tls.hello_mark, "ClientHello"))
+        evidence.append(_end(tcp))
+    return Finding(SLUG, "notice" if worked else "problem", summary, cut(evidence), advice, list(failed))
+
+
+def _end(tcp: TcpConnection) -> tuple[Mark, str]:
+    """The alert, or else the end of the connection."""
+    if tcp.tls is not None and tcp.tls.alert_mark is not None:
+        return tcp.tls.alert_mark, "the alert"
+    if tcp.ended is None:  # pragma: no cover - there is no other end
+        return tcp.last, "its last packet"
+    mark, side = tcp.ended
+    return mark, f"closed by the {side}"
+
+
+RULE = Rule(
+    slug=SLUG,
+    severity="problem",
+    title="TLS over TCP came to nothing",
+    looks_for=(
+        "A TCP connection with a ClientHello that ended before TLS was ready, or that the client closed as soon as it "
+        "was, before anything was asked: with an alert in the clear; or, where nothing else worked, with one that is "
+        "encrypted or with none. A client that does not accept a certificate looks so. A connection of which packets "
+        "are missing does not count."
+    ),
+    advice=ADVICE_CLIENT,
+    sources=(
+        "RFC 8446, 6",
+        "measured: curl 8.23, Go, Node 24, wget, wget2, JDK 21 and Firefox 153 with an authority that they do not know",
+    ),
+    check=check,
+)
