@@ -57,9 +57,9 @@ def _in_one_race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> bool
 
 
 def _refused_for_good(quic: QuicConnection) -> Mark | None:
-    """Where a client was refused that is known to heed it, and sent nothing after."""
-    client = recognise(quic) if quic.refusals else None
-    if client is None or client.ignores_icmp is not False:
+    """Where a client was refused and sent nothing after; None for one that is known not to heed it."""
+    client = recognise(quic)
+    if not quic.refusals or (client is not None and client.ignores_icmp):
         return None
     refused, _ = quic.refusals[0]
     return refused if (quic.last_client or quic.last).time_ns <= refused.time_ns else None
@@ -102,6 +102,13 @@ def _same_try(story: Story, one: QuicConnection, other: QuicConnection) -> bool:
     """Whether two attempts are one try at two addresses."""
     apart = abs(one.first.time_ns - other.first.time_ns)
     return one is not other and one.server.host != other.server.host and apart <= story.head_start_ns
+
+
+def opens(story: Story, race: Race) -> bool:
+    """Whether nothing that carried something came before a race."""
+    began_ns = min(race.quic.first.time_ns, race.tcp.first.time_ns)
+    ready = [q.ready for q in story.quic] + [t.ready for t in story.tcp]
+    return not any(mark is not None and mark.time_ns < began_ns for mark in ready)
 
 
 def syn_ns(tcp: TcpConnection) -> int:

@@ -28,6 +28,7 @@ NO_ALPN = "TLS without ALPN (HTTP/1.1, if it is HTTP)"
 PROXY_ANSWERS = {
     403: "the proxy does not allow it",
     407: "the proxy asks for credentials",
+    500: "the proxy failed",
     502: "the proxy could not reach it",
     503: "the proxy, or the server behind it, is not available",
     504: "the proxy got no answer from it",

@@ -25,6 +25,7 @@ ADVICE_BY_STATUS = {
     403: "The proxy's rules do not allow this host or port: ask whoever runs it for an exception.",
     407: "Give the client credentials for the proxy; the JDK also needs an Authenticator, and "
     "-Djdk.http.auth.tunneling.disabledSchemes= for Basic.",
+    500: "Look at the proxy's log, and from its own host whether the name is found: some say so of one that is not.",
     502: "The proxy could not reach the server: look from the proxy's own host.",
     503: "The proxy could not serve it: look from its own host whether the server can be reached, then at the proxy.",
     504: "The proxy got no answer from the server: look from the proxy's own host.",

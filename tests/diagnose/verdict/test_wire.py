@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from h3probe.wire.quic.versions import V2
-from tests.diagnose.scenario import CHROMIUM, CLIENT, JDK, Network
+from tests.diagnose.scenario import CHROMIUM, CLIENT, FIREFOX, JDK, Network
 
 
 def test_the_good_case_is_told() -> None:
@@ -216,3 +216,14 @@ def test_quic_beside_tcp_on_which_nothing_was_asked() -> None:
     sentence = network.explain().sentence
     assert sentence.startswith("HTTP/3 ")
     assert sentence.endswith("TCP was closed with nothing asked on it.")
+
+
+def test_firefox_makes_quic_before_it_needs_it() -> None:
+    """After an Alt-Svc record it opens QUIC beside TCP, also where one of its TCP connections is gone by then."""
+    network = Network()
+    spare, tcp = network.tcp(software=FIREFOX), network.tcp(software=FIREFOX)
+    spare.connects(0.0)
+    spare.fin(0.1)
+    tcp.connects(0.01)
+    network.quic(software=FIREFOX).connects(0.2)
+    assert "and HTTP/3 beside it" in network.explain().sentence
