@@ -77,8 +77,8 @@ def test_a_reserved_parameter_does_not_hide_a_client() -> None:
 
 
 def test_tcp_says_less() -> None:
-    """Over TCP the cipher suites say Java, not which release, and Mozilla, not which of its programs."""
-    for software, name in ((JDK, "Java HttpClient"), (FIREFOX, "Firefox or another Mozilla program")):
+    """Over TCP the cipher suites say Java, not which of its clients, and Mozilla, not which of its programs."""
+    for software, name in ((JDK, "Java"), (FIREFOX, "Firefox or another Mozilla program")):
         network = Network()
         network.tcp(software=software).connects(0.0)
         assert network.explain().tcp[0].client_guess == name
