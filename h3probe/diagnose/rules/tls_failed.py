@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from h3probe.diagnose.rule import Finding, Rule
+from h3probe.diagnose.rule import NOTICEABLE_S, Finding, Rule, episodes
 from h3probe.diagnose.rules.quic_closed import ADVICE_BY_ALERT, NO_APPLICATION_PROTOCOL
 from h3probe.diagnose.words import cut, is_dns, unasked
 from h3probe.text import clean, seconds
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from h3probe.diagnose.story import Story
+    from h3probe.records import Severity
     from h3probe.track.mark import Mark
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tls_progress import TlsProgress
@@ -32,11 +33,18 @@ ADVICE_SERVER = (
     "The server, or something on the way in its name, ended TLS without a word: look at the server's log, and for a "
     "firewall that filters by name."
 )
-ADVICE_ALPN = "The server speaks none of the protocols that were offered over TCP; h3 is one for QUIC alone."
+ADVICE_OVER_TCP = {
+    **ADVICE_BY_ALERT,
+    NO_APPLICATION_PROTOCOL: "The server speaks none of the protocols that were offered; h3 is one for QUIC alone.",
+    112: "The server does not know this name: look at what it is configured for.",
+}
+
+# A client that looks at the certificate when TLS is ready does so at once.
+AT_ONCE_NS = NS // 2
 
 
 def check(story: Story) -> Iterator[Finding]:
-    """Fire once for all TLS handshakes of a story that one side ended in the same way.
+    """Fire once for all TLS handshakes of an episode that one side ended in the same way.
 
     A handshake that ends without an alert in the clear may as well be an attempt that lost a race: it counts only where
     nothing else came to anything. What the proxy reports of a certificate that was refused is another rule's.
@@ -44,20 +52,34 @@ def check(story: Story) -> Iterator[Finding]:
     if story.rejected:
         return
     quic = any(q.established and not is_dns(q) for q in story.quic)
-    worked = quic or bool(story.answered) or any(map(_worked, story.tcp))
+    over_tcp = [*story.tcp, *(carrier for carrier, tunnel in story.tunnels if tunnel.open)]
+    worked = quic or bool(story.answered) or any(map(_worked, over_tcp))
     kinds: dict[tuple[str, str], list[TcpConnection]] = {}
-    for tcp in [*story.tcp, *(carrier for carrier, tunnel in story.tunnels if tunnel.open)]:
+    for tcp in over_tcp:
         what = _what(tcp) if _failed(story, tcp) else None
         if what is not None and not (worked and not _in_the_clear(tcp)):
             kinds.setdefault(what, []).append(tcp)
-    for (words, advice), alike in kinds.items():
-        yield _finding(alike, words, advice, worked=worked)
+    for (words, advice), failed in kinds.items():
+        for alike in episodes(failed):
+            # Who leaves early, or with TLS that is ready, may have changed its mind.
+            sure = any(tcp.ready is None and not _is_early(tcp) for tcp in alike)
+            yield _finding(alike, words, advice, "problem" if sure and not worked else "notice")
 
 
 def _failed(story: Story, tcp: TcpConnection) -> bool:
     if tcp.tls is None or tcp.hello is None or tcp.reported or tcp.server.port in OTHER_PROTOCOLS:
         return False
-    return tcp.outcome(story.now_ns) == "reset" or unasked(tcp)
+    if tcp.ready is None or tcp.ended is None:
+        return tcp.outcome(story.now_ns) == "reset"
+    # A connection that is made for what may come lives on for a while.
+    return unasked(tcp) and tcp.ended[0].time_ns - tcp.ready.time_ns <= AT_ONCE_NS
+
+
+def _is_early(tcp: TcpConnection) -> bool:
+    """Whether the client left so soon that it cannot be said to have waited in vain for the server's answer."""
+    if tcp.tls is None or tcp.ended is None or tcp.tls.server_hello is not None or tcp.tls.alert is not None:
+        return False
+    return tcp.ended[1] == "client" and tcp.ended[0].time_ns - tcp.first.time_ns < NOTICEABLE_S * NS
 
 
 def _worked(tcp: TcpConnection) -> bool:
@@ -76,8 +98,7 @@ def _what(tcp: TcpConnection) -> tuple[str, str] | None:
     if tls.alert is not None:
         side, code = tls.alert
         if code is not None:
-            advice = ADVICE_ALPN if code == NO_APPLICATION_PROTOCOL else ADVICE_BY_ALERT.get(code, ADVICE)
-            return f"the {side} sent the alert {alert_name(code)}", advice
+            return f"the {side} sent the alert {alert_name(code)}", ADVICE_OVER_TCP.get(code, ADVICE)
         if side == "client":
             return f"the client ended it with an alert that is encrypted, {_phase(tls)}", ADVICE_CLIENT
         return f"the server ended it with an alert that is encrypted, {_phase(tls)}", ADVICE
@@ -100,7 +121,7 @@ def _phase(tls: TlsProgress) -> str:
     )
 
 
-def _finding(failed: list[TcpConnection], words: str, advice: str, *, worked: bool) -> Finding:
+def _finding(failed: list[TcpConnection], words: str, advice: str, severity: Severity) -> Finding:
     first = failed[0]
     places = ", ".join(sorted({str(tcp.server) for tcp in failed}))
     times = "" if len(failed) == 1 else f", {len(failed)} times"
@@ -114,7 +135,7 @@ def _finding(failed: list[TcpConnection], words: str, advice: str, *, worked: bo
         if tcp.tls is not None and tcp.tls.hello_mark is not None:
             evidence.append((tcp.tls.hello_mark, "ClientHello"))
         evidence.append(_end(tcp))
-    return Finding(SLUG, "notice" if worked else "problem", summary, cut(evidence), advice, list(failed))
+    return Finding(SLUG, severity, summary, cut(evidence), advice, list(failed))
 
 
 def _end(tcp: TcpConnection) -> tuple[Mark, str]:
@@ -134,13 +155,14 @@ RULE = Rule(
     looks_for=(
         "A TCP connection with a ClientHello that ended before TLS was ready, or that the client closed as soon as it "
         "was, before anything was asked: with an alert in the clear; or, where nothing else worked, with one that is "
-        "encrypted or with none. A client that does not accept a certificate looks so. A connection of which packets "
-        "are missing does not count."
+        "encrypted or with none. A client that does not accept a certificate looks so; one that leaves when TLS is "
+        "ready, or before the server answered, may have changed its mind: that is no problem. A connection of which "
+        "packets are missing does not count."
     ),
     advice=ADVICE_CLIENT,
     sources=(
         "RFC 8446, 6",
         "measured: curl 8.23, Go, Node 24, wget, wget2, JDK 21 and Firefox 153 with an authority that they do not know",
     ),
-    check=check,
+    check_whole=check,
 )

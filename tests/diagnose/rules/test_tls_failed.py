@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -44,11 +44,11 @@ ENDS: list[tuple[Callable[[Tcp, float], None], str]] = [
 
 @pytest.mark.parametrize(("end", "words"), ENDS)
 def test_a_client_that_does_not_take_the_certificate(end: Callable[[Tcp, float], None], words: str) -> None:
-    """Each way in which a client was seen to leave is a problem, told with what can be seen of it."""
+    """Each way in which a client was seen to leave is told with what can be seen of it, and as far as it is sure."""
     network = Network()
     end(shaken(network), 0.05)
     finding = network.explain().the(RULE)
-    assert finding.severity == "problem"
+    assert finding.severity == ("problem" if end is not closed_at_once else "notice")
     assert finding.summary.endswith(f": {words}.")
     assert finding.summary.startswith("TLS over TCP to 198.51.100.1:443 came to nothing, after 5")
     assert "certificate" in finding.advice
@@ -104,27 +104,36 @@ def test_an_alert_counts_though_the_next_try_worked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "words", "advice"),
+    ("by", "at", "severity", "advice"),
     [
-        ("client", "the client closed it (FIN), before the server answered the ClientHello", "did not answer TLS"),
-        (
-            "server",
-            "it was closed from the server's side (FIN), before the server answered the ClientHello",
-            "firewall",
-        ),
+        ("client", 5.0, "problem", "did not answer TLS"),
+        ("client", 0.1, "notice", "did not answer TLS"),
+        ("server", 0.1, "problem", "firewall"),
     ],
 )
-def test_a_hello_without_an_answer(by: str, words: str, advice: str) -> None:
-    """Who gave up says whether the server was silent, or would not."""
+def test_a_hello_without_an_answer(by: Literal["client", "server"], at: float, severity: str, advice: str) -> None:
+    """Who gave up, and after how long, says whether the server was silent, would not, or was not given the time."""
     network = Network()
     tcp = network.tcp()
     tcp.syn(0.0)
     tcp.accepts(0.01)
     tcp.hello(0.02)
-    tcp.fin(5.0, by="client" if by == "client" else "server")
+    tcp.fin(at, by=by)
     finding = network.explain().the(RULE)
-    assert words in finding.summary
+    assert finding.severity == severity
+    assert finding.summary.endswith("before the server answered the ClientHello.")
     assert advice in finding.advice
+
+
+def test_a_connection_that_is_kept_in_store() -> None:
+    """A browser opens some for what may come, and closes them when nothing did."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.opens(0.0)
+    tcp.fin(10.0)
+    explained = network.explain()
+    assert explained.rules == []
+    assert explained.sentence.startswith("No request is seen")
 
 
 def test_what_came_later_worked() -> None:
@@ -138,7 +147,7 @@ def test_what_came_later_worked() -> None:
 
 
 def test_a_tunnel_is_no_other_matter() -> None:
-    """TLS in a proxy's tunnel fails the same way."""
+    """TLS in a proxy's tunnel fails the same way, unless it worked in another one."""
     network = Network()
     tcp = network.tcp(server="192.0.2.99", port=3128)
     tcp.asks_proxy(0.0, "example.org:443")
@@ -148,3 +157,9 @@ def test_a_tunnel_is_no_other_matter() -> None:
     encrypted_alert(tcp, 0.04)
     tcp.fin(0.05)
     assert "192.0.2.99:3128" in network.explain().the(RULE).summary
+    other = network.tcp(server="192.0.2.99", port=3128)
+    other.asks_proxy(1.0, "example.org:443")
+    other.proxy_answers(1.01, 200)
+    other.gets_ready(1.02)
+    other.exchanges(1.1)
+    assert network.explain().found(RULE) == []
