@@ -10,7 +10,7 @@ from h3probe.diagnose.words import cut, is_dns, unasked
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
-from h3probe.wire.tls import alert_name
+from h3probe.wire.tls_names import alert_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
