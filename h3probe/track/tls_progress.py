@@ -87,6 +87,7 @@ class TlsProgress:
         hello_mark: The segment that completed it.
         ja4: Its fingerprint.
         server_hello: The ServerHello; a HelloRetryRequest does not count.
+        server_hello_mark: The segment that completed it.
         ready: When the first request could leave.
         alert: A fatal alert or one that cannot be read: who sent it, and its code where it is in the clear.
         alert_mark: When.
@@ -97,6 +98,7 @@ class TlsProgress:
     hello_mark: Mark | None = None
     ja4: str | None = None
     server_hello: ServerHello | None = None
+    server_hello_mark: Mark | None = None
     ready: Mark | None = None
     alert: tuple[Side, int | None] | None = None
     alert_mark: Mark | None = None
@@ -186,7 +188,7 @@ class TlsProgress:
         if hello.is_retry:
             self._step(Step.HELLO_RETRY, mark)
             return
-        self.server_hello = without_extensions(hello)
+        self.server_hello, self.server_hello_mark = without_extensions(hello), mark
         self._step(Step.SERVER_HELLO_13 if hello.version == TLS13 else Step.SERVER_HELLO_12, mark)
 
     def _alert(self, half: _Half, record: Record, mark: Mark, *, from_client: bool) -> None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from h3probe.records import Severity
     from h3probe.track.mark import Mark
     from h3probe.track.tcp import TcpConnection
-    from h3probe.track.tls_progress import TlsProgress
 
 SLUG = "tls-failed"
 ADVICE = "The alert says what the side that sent it objects to; look there first."
@@ -28,7 +27,10 @@ ADVICE_CLIENT = (
     "client's own error says which; what it told the server is encrypted. Where TLS is intercepted on the way, the "
     "client must trust that CA."
 )
-ADVICE_WAITED = "The server took the connection and did not answer TLS: look at its load, and at what is on the way."
+ADVICE_WAITED = (
+    "The server took the connection and had not answered TLS by then: look at its load, and at what is on the way, "
+    "unless the client was just too early."
+)
 ADVICE_SERVER = (
     "The server, or something on the way in its name, ended TLS without a word: look at the server's log, and for a "
     "firewall that filters by name."
@@ -61,9 +63,8 @@ def check(story: Story) -> Iterator[Finding]:
             kinds.setdefault(what, []).append(tcp)
     for (words, advice), failed in kinds.items():
         for alike in episodes(failed):
-            # Who leaves early, or with TLS that is ready, may have changed its mind.
-            sure = any(tcp.ready is None and not _is_early(tcp) for tcp in alike)
-            yield _finding(alike, words, advice, "problem" if sure and not worked else "notice")
+            sure = not worked and any(map(_is_sure, alike))
+            yield _finding(alike, words, advice, "problem" if sure else "notice")
 
 
 def _failed(story: Story, tcp: TcpConnection) -> bool:
@@ -75,11 +76,18 @@ def _failed(story: Story, tcp: TcpConnection) -> bool:
     return unasked(tcp) and tcp.ended[0].time_ns - tcp.ready.time_ns <= AT_ONCE_NS
 
 
-def _is_early(tcp: TcpConnection) -> bool:
-    """Whether the client left so soon that it cannot be said to have waited in vain for the server's answer."""
-    if tcp.tls is None or tcp.ended is None or tcp.tls.server_hello is not None or tcp.tls.alert is not None:
-        return False
-    return tcp.ended[1] == "client" and tcp.ended[0].time_ns - tcp.first.time_ns < NOTICEABLE_S * NS
+def _is_sure(tcp: TcpConnection) -> bool:
+    """Whether something failed: a client that just leaves may have changed its mind, unless it had waited for long."""
+    if tcp.tls is None or tcp.tls.alert is not None or tcp.ended is None or tcp.ended[1] == "server":
+        return True
+    waited = tcp.ended[0].time_ns - tcp.first.time_ns >= NOTICEABLE_S * NS
+    return waited and not _is_answered(tcp)
+
+
+def _is_answered(tcp: TcpConnection) -> bool:
+    """Whether the server's hello came before the end."""
+    answer = tcp.tls.server_hello_mark if tcp.tls is not None else None
+    return answer is not None and answer.time_ns <= _end(tcp)[0].time_ns
 
 
 def _worked(tcp: TcpConnection) -> bool:
@@ -100,25 +108,22 @@ def _what(tcp: TcpConnection) -> tuple[str, str] | None:
         if code is not None:
             return f"the {side} sent the alert {alert_name(code)}", ADVICE_OVER_TCP.get(code, ADVICE)
         if side == "client":
-            return f"the client ended it with an alert that is encrypted, {_phase(tls)}", ADVICE_CLIENT
-        return f"the server ended it with an alert that is encrypted, {_phase(tls)}", ADVICE
+            return f"the client ended it with an alert that is encrypted, {_phase(tcp)}", ADVICE_CLIENT
+        return f"the server ended it with an alert that is encrypted, {_phase(tcp)}", ADVICE
     if ended is None:
         return None
     mark, side = ended
     how = "RST" if tcp.reset is not None and tcp.reset[0] == mark else "FIN"
     if side == "server":
-        words = f"it was closed from the server's side ({how}), {_phase(tls)}"
-        return None if tls.ready is not None else (words, ADVICE_SERVER)
-    advice = ADVICE_WAITED if tls.server_hello is None else ADVICE_CLIENT
-    return f"the client closed it ({how}), {_phase(tls)}", advice
+        words = f"it was closed from the server's side ({how}), {_phase(tcp)}"
+        return None if _is_answered(tcp) else (words, ADVICE_SERVER)
+    return f"the client closed it ({how}), {_phase(tcp)}", ADVICE_CLIENT if _is_answered(tcp) else ADVICE_WAITED
 
 
-def _phase(tls: TlsProgress) -> str:
-    if tls.ready is not None:
+def _phase(tcp: TcpConnection) -> str:
+    if tcp.ready is not None:
         return "as soon as TLS was ready and before anything was asked"
-    return (
-        "before the server answered the ClientHello" if tls.server_hello is None else "after the server's part of TLS"
-    )
+    return "after the server's part of TLS" if _is_answered(tcp) else "before the server answered the ClientHello"
 
 
 def _finding(failed: list[TcpConnection], words: str, advice: str, severity: Severity) -> Finding:
@@ -155,9 +160,9 @@ RULE = Rule(
     looks_for=(
         "A TCP connection with a ClientHello that ended before TLS was ready, or that the client closed as soon as it "
         "was, before anything was asked: with an alert in the clear; or, where nothing else worked, with one that is "
-        "encrypted or with none. A client that does not accept a certificate looks so; one that leaves when TLS is "
-        "ready, or before the server answered, may have changed its mind: that is no problem. A connection of which "
-        "packets are missing does not count."
+        "encrypted or with none. A client that does not accept a certificate looks so; one that leaves without an "
+        "alert may also have changed its mind: that is no problem, unless it had waited a second for the server's "
+        "answer. A connection of which packets are missing does not count."
     ),
     advice=ADVICE_CLIENT,
     sources=(

@@ -48,7 +48,7 @@ def test_a_client_that_does_not_take_the_certificate(end: Callable[[Tcp, float],
     network = Network()
     end(shaken(network), 0.05)
     finding = network.explain().the(RULE)
-    assert finding.severity == ("problem" if end is not closed_at_once else "notice")
+    assert finding.severity == ("problem" if end is encrypted_alert else "notice")
     assert finding.summary.endswith(f": {words}.")
     assert finding.summary.startswith("TLS over TCP to 198.51.100.1:443 came to nothing, after 5")
     assert "certificate" in finding.advice
@@ -106,8 +106,8 @@ def test_an_alert_counts_though_the_next_try_worked() -> None:
 @pytest.mark.parametrize(
     ("by", "at", "severity", "advice"),
     [
-        ("client", 5.0, "problem", "did not answer TLS"),
-        ("client", 0.1, "notice", "did not answer TLS"),
+        ("client", 5.0, "problem", "had not answered TLS"),
+        ("client", 0.1, "notice", "had not answered TLS"),
         ("server", 0.1, "problem", "firewall"),
     ],
 )
@@ -123,6 +123,20 @@ def test_a_hello_without_an_answer(by: Literal["client", "server"], at: float, s
     assert finding.severity == severity
     assert finding.summary.endswith("before the server answered the ClientHello.")
     assert advice in finding.advice
+
+
+def test_an_answer_that_came_too_late() -> None:
+    """What the server says to a client that is gone was not what that left for."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.syn(0.0)
+    tcp.accepts(0.01)
+    tcp.hello(0.02)
+    tcp.fin(0.05)
+    tcp.server_flight(0.06)
+    finding = network.explain().the(RULE)
+    assert finding.severity == "notice"
+    assert finding.summary.endswith("before the server answered the ClientHello.")
 
 
 def test_a_connection_that_is_kept_in_store() -> None:
