@@ -217,10 +217,11 @@ class TcpConnection:
 
     @property
     def request_bytes(self) -> int:
-        """Bytes from the client after it was ready; its Finished counts, since it marks that moment."""
+        """Bytes from the client after it was ready, and those for the application that it had sent by then."""
         if self.client_bytes_at_ready is None:
             return 0
-        return self.client_stream.bytes_seen - self.client_bytes_at_ready
+        ahead = self.tls.ahead if self.tls is not None else 0
+        return self.client_stream.bytes_seen - self.client_bytes_at_ready + ahead
 
     @property
     def response_bytes(self) -> int:

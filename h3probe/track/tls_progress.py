@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CHANGE_CIPHER_SPEC = 20
 ALERT = 21
 HANDSHAKE = 22
+APPLICATION_DATA = 23
+RECORD_HEADER = 5
 TLS13 = 0x0304
 # An encrypted alert is 2 bytes, its content type and an AEAD tag: 19. A Finished is at least 53.
 LONGEST_ENCRYPTED_ALERT = 24
@@ -89,6 +91,8 @@ class TlsProgress:
         server_hello: The ServerHello; a HelloRetryRequest does not count.
         server_hello_mark: The segment that completed it.
         ready: When the first request could leave.
+        ahead: Bytes that the client had sent by then for the application: in one segment with its Finished, or ahead of
+            the server's (False Start, RFC 7918).
         alert: A fatal alert or one that cannot be read: who sent it, and its code where it is in the clear.
         alert_mark: When.
     """
@@ -100,6 +104,7 @@ class TlsProgress:
     server_hello: ServerHello | None = None
     server_hello_mark: Mark | None = None
     ready: Mark | None = None
+    ahead: int = 0
     alert: tuple[Side, int | None] | None = None
     alert_mark: Mark | None = None
     _client: _Half = field(default_factory=_Half)
@@ -138,6 +143,8 @@ class TlsProgress:
                 return
             self._record(half, record, mark, from_client=from_client)
             if self.is_over():
+                if from_client:
+                    self.ahead += len(stream) - (record.offset + RECORD_HEADER + record.length)
                 return
 
     def _is_ahead(self, content_type: int, length: int) -> bool:
@@ -161,6 +168,8 @@ class TlsProgress:
                 if not (self.hello and self.hello.early_data and record.length in END_OF_EARLY_DATA):
                     self._fail("client", None, mark)
             else:
+                if self.state is not TlsState.ANSWERED and record.content_type == APPLICATION_DATA:
+                    self.ahead += record.length
                 self._step(Step.CLIENT_PROTECTED, mark)
         else:
             half.plain += record.payload

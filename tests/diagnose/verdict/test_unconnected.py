@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from h3probe.wire.packet import ACK
 from tests.diagnose.scenario import ROUTER, Network, Packet
 from tests.diagnose.verdict.setups import at_the_proxy
+from tests.wire import hello_builder as tls
 
 
 def test_no_connection_at_all() -> None:
@@ -179,3 +181,17 @@ def test_tcp_that_failed_beside_quic_that_was_not_finished() -> None:
     tcp.server_flight(0.06)
     tcp.fin(0.07)
     assert network.explain().sentence == "No connection is seen: QUIC was not ready, and TCP did not get ready."
+
+
+def test_what_is_asked_with_the_finished_is_asked() -> None:
+    """A client may send its request in the segment that ends the handshake."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.syn(0.0)
+    tcp.accepts(0.01)
+    tcp.hello(0.02)
+    tcp.server_flight(0.03)
+    tcp.segment(0.04, "client", ACK, tls.record(23, bytes(53)) + tls.record(23, bytes(200)))
+    tcp.response(0.05)
+    tcp.fin(0.06)
+    assert network.explain().sentence.startswith("HTTP/2 or HTTP/1.1: no QUIC packet was sent")
