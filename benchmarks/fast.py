@@ -2,7 +2,7 @@
 
     uv run python -m benchmarks.fast [FOLDER]
 
-The captures are made once (`benchmarks/traffic.py`) and kept in FOLDER (2.5 GB; default `.cache/benchmarks`). tshark
+The captures are made once (`benchmarks/traffic.py`) and kept in FOLDER (3 GB; default `.cache/benchmarks`). tshark
 is asked with `-T fields` for the facts that h3probe needs to say what it says. What is printed first is CPU time, user
 and system, since it depends least on what else the machine does; times of different runs are not to be compared, ratios
 are.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.traffic import BULK, FLOOD, SHORT, TEN, captures
+from benchmarks.traffic import BULK, FLOOD, OFFICE, SHORT, TEN, captures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,6 +151,7 @@ def main() -> None:
     line("h3probe explain", explain(cache, made[TEN]))
     compare(cache, "1,000,000 packets of bulk", made[BULK])
     compare(cache, "100,000 short connections", made[SHORT])
+    compare(cache, "60,000 connections of one address for 30,000 names", made[OFFICE])
     print(f"a flood: 1,000,000 SYNs and Initials, {made[FLOOD].stat().st_size / MIB:,.0f} MiB")
     line("h3probe explain", explain(cache, made[FLOOD]))
     in_parallel(cache, made[BULK])

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from benchmarks.traffic import START_S, quic, tls
+from benchmarks.traffic import START_S, Pair, quic, tls
 from h3probe.engine import Engine
 from h3probe.events import Frame
 
@@ -80,7 +80,7 @@ def busy(first: int, seconds: int, start_ns: int) -> Iterator[tuple[int, bytes]]
             yield due, frame
             follow(due, number, packets)
         number = first + begun
-        follow(at, number, (quic if number % 2 else tls)(number, random, PACKETS))
+        follow(at, number, (quic if number % 2 else tls)(Pair(number), random, PACKETS))
     while waiting:
         due, number, frame, packets = heapq.heappop(waiting)
         yield due, frame

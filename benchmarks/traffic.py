@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
-BULK, SHORT, FLOOD, TEN = "bulk.pcap", "short.pcap", "flood.pcap", "ten.pcap"
+BULK, SHORT, OFFICE, FLOOD, TEN = "bulk.pcap", "short.pcap", "office.pcap", "flood.pcap", "ten.pcap"
 BULK_PACKETS = 1_000_000
 BULK_CONNECTIONS = 1_000
 SHORT_CONNECTIONS = 100_000
+OFFICE_CONNECTIONS = 60_000
 FLOOD_CONNECTIONS = 1_000_000
 AT_ONCE = 100
 """Connections that are under way at the same time."""
@@ -43,13 +44,25 @@ type Packets = Iterator[tuple[int, bytes]]
 
 @dataclass(slots=True)
 class Pair:
-    """A client and a server, and how packets between them look; `number` tells connections apart."""
+    """A client and a server, and how packets between them look.
+
+    Attributes:
+        number: Tells connections apart.
+        port: The server's.
+        office: Whether all clients are behind one address, and each two connections are for a name of their own.
+    """
 
     number: int
     port: int = 443
+    office: bool = False
+
+    def hello(self, protocol: bytes) -> bytes:
+        """A ClientHello."""
+        name = b"host-%d.example.org" % (self.number // 2 if self.office else self.number % 1000)
+        return message(1, client_hello([server_name(name), alpn(protocol), supported_versions(0x0304)]))
 
     def _frame(self, protocol: int, transport: bytes, *, back: bool) -> bytes:
-        client = bytes((10, *(1 + self.number % 200).to_bytes(2), 2))
+        client = bytes((10, *(1 if self.office else 1 + self.number % 200).to_bytes(2), 2))
         server = bytes((198, 51, 100, 1 + self.number % 250))
         source, destination = (server, client) if back else (client, server)
         stations = b"\x02\0\0\0\0\x01\x02\0\0\0\0\x02" if back else b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01"
@@ -57,7 +70,7 @@ class Pair:
         return stations + b"\x08\x00" + header + source + destination + transport
 
     def _ports(self, *, back: bool) -> tuple[int, int]:
-        client = 1024 + self.number // 200 % 60_000
+        client = 1024 + self.number // (1 if self.office else 200) % 60_000
         return (self.port, client) if back else (client, self.port)
 
     def udp(self, payload: bytes, *, back: bool = False) -> bytes:
@@ -78,16 +91,11 @@ def _noise(random: Random, size: int) -> bytes:
     return _NOISE[at : at + size]
 
 
-def _hello(number: int, protocol: bytes) -> bytes:
-    name = b"host-%d.example.org" % (number % 1000)
-    return message(1, client_hello([server_name(name), alpn(protocol), supported_versions(0x0304)]))
-
-
-def quic(number: int, random: Random, packets: int) -> Packets:
+def quic(pair: Pair, random: Random, packets: int) -> Packets:
     """A QUIC connection: its handshake, and then so many packets, two from the server for each from the client."""
-    pair = Pair(number)
+    number = pair.number
     dcid, client_id, server_id = (number.to_bytes(4) + bytes((kind,)) * 4 for kind in (1, 2, 3))
-    yield 0, pair.udp(initial(crypto(0, _hello(number, b"h3")), dcid=dcid, scid=client_id, size=1200))
+    yield 0, pair.udp(initial(crypto(0, pair.hello(b"h3")), dcid=dcid, scid=client_id, size=1200))
     answer = b"\x02\0\0\0\0" + crypto(0, message(2, server_hello([(43, b"\x03\x04")])))
     sealed = initial(answer, dcid=client_id, scid=server_id, key_dcid=dcid, from_client=False)
     flight = opaque("handshake", _noise(random, 900), dcid=client_id, scid=server_id)
@@ -102,15 +110,14 @@ def quic(number: int, random: Random, packets: int) -> Packets:
         yield (9000 if turn == 1 else 300), pair.udp(head + _noise(random, size if turn > 1 else 300), back=back)
 
 
-def tls(number: int, random: Random, packets: int) -> Packets:
+def tls(pair: Pair, random: Random, packets: int) -> Packets:
     """A TLS 1.3 connection over TCP: its handshake, so many packets, and its end."""
-    pair = Pair(number)
-    ours, theirs = number * 7919, number * 104_729
+    ours, theirs = pair.number * 7919, pair.number * 104_729
     yield 0, pair.tcp(SYN, ours, 0)
     yield 9000, pair.tcp(SYN | ACK, theirs, ours + 1, back=True)
     ours, theirs = ours + 1, theirs + 1
     yield 900, pair.tcp(ACK, ours, theirs)
-    hello = record(22, _hello(number, b"h2"))
+    hello = record(22, pair.hello(b"h2"))
     yield 10, pair.tcp(ACK | PSH, ours, theirs, hello)
     ours += len(hello)
     answer = record(22, message(2, server_hello([(43, b"\x03\x04")])), 0x0303) + record(20, b"\x01", 0x0303)
@@ -135,7 +142,7 @@ def tls(number: int, random: Random, packets: int) -> Packets:
     yield 9000, pair.tcp(FIN | ACK, theirs, ours + 1, back=True)
 
 
-def mixed(connections: int, at_once: int, length: int) -> Packets:
+def mixed(connections: int, at_once: int, length: int, *, office: bool = False) -> Packets:
     """Connections of both kinds that overlap; of each a handshake and so many packets."""
     waiting: list[tuple[int, int, bytes, Packets]] = []
     random = Random(3)
@@ -145,7 +152,7 @@ def mixed(connections: int, at_once: int, length: int) -> Packets:
         nonlocal started
         if started < connections:
             kind = quic if started % 2 else tls
-            packets = kind(started, random, random.randrange(length // 2, length * 3 // 2))
+            packets = kind(Pair(started, office=office), random, random.randrange(length // 2, length * 3 // 2))
             gap, frame = next(packets)
             heapq.heappush(waiting, (at + gap, started, frame, packets))
             started += 1
@@ -165,7 +172,7 @@ def mixed(connections: int, at_once: int, length: int) -> Packets:
 
 def flood(connections: int) -> Packets:
     """SYNs and Initials, one of each connection and never an answer; the Initials are copies with IDs of their own."""
-    template = initial(crypto(0, _hello(0, b"h3")), size=1200)
+    template = initial(crypto(0, Pair(0).hello(b"h3")), size=1200)
     for number in range(connections):
         pair = Pair(number, 443 + number // 12_000_000)
         if number % 2:
@@ -177,7 +184,7 @@ def flood(connections: int) -> Packets:
 
 def ten() -> Packets:
     """The first ten packets of one TLS connection."""
-    packets = tls(1, Random(3), 10)
+    packets = tls(Pair(1), Random(3), 10)
     for _ in range(10):
         yield next(packets)
 
@@ -199,6 +206,7 @@ def captures(folder: Path) -> dict[str, Path]:
     makers: dict[str, Callable[[], Packets]] = {
         BULK: lambda: mixed(BULK_CONNECTIONS * 2, AT_ONCE, BULK_PACKETS // BULK_CONNECTIONS),
         SHORT: lambda: mixed(SHORT_CONNECTIONS, AT_ONCE * 5, 6),
+        OFFICE: lambda: mixed(OFFICE_CONNECTIONS, AT_ONCE * 5, 6, office=True),
         FLOOD: lambda: flood(FLOOD_CONNECTIONS),
         TEN: ten,
     }

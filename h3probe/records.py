@@ -110,7 +110,9 @@ class TcpRecord(Record):
     alpn_chosen: Annotated[str | None, "protocol the server chose, where TLS 1.2 shows it; TLS 1.3 encrypts it"]
     ja4: Annotated[str | None, "JA4 client fingerprint"]
     outcome: Annotated[
-        TcpOutcome | None, "how the attempt ended (`reset`: by anyone, before it was ready); null when that is not seen"
+        TcpOutcome | None,
+        "how the attempt ended (`unanswered`: its SYN or its ClientHello; `reset`: by anyone, before it was ready); "
+        "null when that is not seen",
     ]
     connect_at: Annotated[float | None, "seconds: the handshake's SYN-ACK was acknowledged"]
     ready_at: Annotated[float | None, "seconds: the first request could be sent"]

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from h3probe.diagnose.words import TLS13, is_dns, is_h3, may_carry
+from h3probe.diagnose.words import is_dns, is_h3, may_carry
 from h3probe.text import count
 
 if TYPE_CHECKING:
@@ -99,14 +99,21 @@ class Weighing:
         self.by_origin: dict[str, list[Weighed]] = {}
 
     def add(self, conclusion: Conclusion) -> None:
-        """Take what a story comes to; one that is not about HTTP does not count."""
-        if conclusion.sentence is None:
-            return
+        """Take what a story comes to; one that is not about HTTP, or about an address that nobody answers, is none."""
         story = conclusion.story
+        if conclusion.sentence is None or _is_dead_address(story):
+            return
         on_wire = not story.exchanges
         # An alternative's own port is no origin of any exchange: what is seen there is counted at the origin's.
         weighed = Weighed(conclusion.sentence, _told(conclusion), on_wire, on_wire and story.tcp_unseen)
         self.by_origin.setdefault(story.label, []).append(weighed)
+
+
+def _is_dead_address(story: Story) -> bool:
+    """Whether it is no more than SYNs without an answer: another address of the name may have had all requests."""
+    if story.origin is not None or story.quic or story.tunnels or story.exchanges:
+        return False
+    return all(t.connected is None and t.outcome(story.now_ns) == "unanswered" for t in story.tcp)
 
 
 def judge(
@@ -252,9 +259,11 @@ def _over_tcp(connections: list[TcpConnection]) -> _Told:
 def _version(connection: TcpConnection) -> HttpVersion | None:
     """The version that the handshake leaves as the only one; None where it leaves several, or none."""
     tls = connection.tls
+    if tls is None and (connection.http or connection.preface):
+        return "HTTP/2" if connection.preface else "HTTP/1.1"
     if tls is None or tls.hello is None or connection.mid_stream or connection.inner:
         return None
     offered = set(tls.hello.alpn)
-    if tls.server_hello is not None and tls.server_hello.version != TLS13:
+    if tls.server_hello is not None and not tls.server_hello.is_tls13:
         return WEB.get(tls.server_hello.alpn or "")
     return WEB.get(offered.pop()) if len(offered) == 1 else None

@@ -189,8 +189,10 @@ def tell_stories(
     stories += _plain_stories(connections, clock, identity, in_the_clear)
     surroundings = Surroundings([*connections, *beside.others], beside.strangers, identity)
     asked = {(story.host, story.origin) for story in stories if story.tunnels}
+    proxies = {carrier.server.host for story in stories for carrier, _ in story.tunnels}
     for story in stories:
         surroundings.add_to(story)
+        story.by_proxy = not proxies.isdisjoint(tcp.client.host for tcp in story.tcp)
         story.proxied = not story.tunnels and (story.host, story.origin) in asked
     stories.sort(key=lambda s: s.begins_ns)
     return stories

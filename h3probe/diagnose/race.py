@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from h3probe.diagnose.clients import recognise
 from h3probe.diagnose.words import SMALLEST_REQUEST, past_proxy, unread
 from h3probe.track.clock import NS
+from h3probe.wire.quic.versions import is_reserved
 
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
+
+# RFC 9002, 6.2.2: an Initial is repeated after a second; one that lets three pass elsewhere gave it up.
+GIVEN_UP_NS = 3 * NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,9 @@ def _in_one_race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> bool
         return False
     earlier, later_start = (quic, tcp.syn.time_ns) if gap >= 0 else (tcp, quic.first.time_ns)
     if earlier.transport == "quic":
-        done = [m.time_ns for m in (quic.ready, quic.ended, _refused_for_good(quic)) if m is not None]
+        # Version Negotiation ends it as well (RFC 9000, 6.2); what follows in another version is another attempt.
+        negotiated = quic.version_negotiation[0] if quic.version_negotiation is not None else None
+        done = [m.time_ns for m in (quic.ready, quic.ended, negotiated, _refused_for_good(quic)) if m is not None]
     else:
         done = [m.time_ns for m in (tcp.ready, tcp.ended[0] if tcp.ended else None) if m is not None]
     return not done or min(done) > later_start or _refused_twin(tcp, quic)
@@ -178,18 +184,26 @@ def _carried(story: Story, quic: QuicConnection, tcp: TcpConnection) -> Transpor
     """
     tcp_talked = tcp.request_bytes >= SMALLEST_REQUEST and tcp.response_bytes > 0
     quic_talked = quic.client_short_bytes > 0 and quic.server_short_bytes > 0
-    quic_dead = not quic.established and (story.failed(quic) or _abandoned(quic, tcp))
+    quic_dead = not quic.established and (story.failed(quic) or is_reserved(quic.version) or _abandoned(quic, tcp))
     if tcp.ready is not None and quic_dead and tcp_talked:
         # A third connection that was ready by then may have been the one.
         earlier = [q for q in story.quic if q.ready is not None and q.ready.time_ns <= tcp.ready.time_ns]
         return None if earlier else "tcp"
-    tcp_dead = tcp.ready is None and tcp.outcome(story.now_ns) in ("refused", "unanswered", "reset")
+    tcp_dead = _unused(tcp) or (tcp.ready is None and tcp.outcome(story.now_ns) in ("refused", "unanswered", "reset"))
     if quic.ready is not None and tcp_dead and quic_talked:
         return "quic"
     return None
 
 
+def _unused(tcp: TcpConnection) -> bool:
+    """Whether TCP was closed again without a byte of a client's, or after TLS without one of the server's."""
+    if tcp.ended is None or tcp.torn or tcp.mid_stream or tcp.reported:
+        return False
+    return tcp.client_stream.bytes_seen == 0 if tcp.tls is None else tcp.ready is not None and not tcp.response_bytes
+
+
 def _abandoned(quic: QuicConnection, tcp: TcpConnection) -> bool:
-    """Whether the client finished over TCP and closed it while QUIC had not got anywhere."""
-    ended = tcp.ended
-    return ended is not None and ended[0].time_ns > quic.last.time_ns and not quic.answered
+    """Whether the client finished over TCP and closed it, or went on with it, while QUIC had carried nothing at all."""
+    ended, last_ns = tcp.ended, quic.last.time_ns
+    over = (ended is not None and ended[0].time_ns > last_ns) or tcp.last.time_ns - last_ns >= GIVEN_UP_NS
+    return over and quic.stuck

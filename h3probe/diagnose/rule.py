@@ -144,7 +144,10 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
         return "notice"
     if story.tcp_unseen and _always_races(attempt):
         return "notice"  # That there is no TCP beside it is the capture's doing.
-    if story.mixed or (_may_go_on(story, attempt) and not story.had_time):
+    gave_up = any(t.first.time_ns >= attempt.first.time_ns for t in story.tcp)
+    if any(t.last.time_ns >= attempt.first.time_ns for t in story.tcp_elsewhere):
+        return "notice"  # An Alt-Svc record may have led from there to here, and the origin's own port carries on.
+    if story.mixed or (not gave_up and _may_go_on(story, attempt) and not story.had_time):
         return "notice"  # Another client's, perhaps; or the capture ends before this client would have gone on.
     return "notice" if story.one_sided and attempt.client_close is None else "problem"
 

@@ -121,6 +121,7 @@ class Story:
         over: Whether the client is known to have ended, so that it will try nothing more.
         lacks: Transports (`tcp`, `udp`) of which the whole capture holds not one packet.
         unowned: Whether a command's traffic is wanted, and nobody can say that this is it.
+        by_proxy: Whether its client is a proxy that was asked for a tunnel, so that this may be for another client.
         proxied: Whether the client's host asked a proxy for the origin as well, in another story.
     """
 
@@ -145,6 +146,7 @@ class Story:
     strangers_quic: bool = False
     of_command: bool = False
     in_the_clear: bool = False
+    by_proxy: bool = False
     proxied: bool = False
     vantage: Vantage = "wire"
     unowned: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
-from h3probe.diagnose.rule import lasted
+from h3probe.diagnose.rule import NOTICEABLE_S, lasted
 from h3probe.text import clean, count, seconds
 from h3probe.track.clock import NS
 from h3probe.wire.quic.errors import error_name
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from h3probe.track.tunnel import Tunnel
     from h3probe.wire.quic.frames import ConnectionClose
 
-TLS13 = 0x0304
 # Without ALPN nothing beyond HTTP/1.1 can be meant, and it need not be HTTP.
 NO_ALPN = "TLS without ALPN (HTTP/1.1, if it is HTTP)"
 
@@ -51,7 +50,7 @@ TOO_LITTLE = "too little followed to tell whether a request was answered"
 
 def initials(attempt: QuicConnection) -> str:
     """`5 Initials over 15.0 s`."""
-    count = attempt.initials_sent
+    count = attempt.initials_sent or attempt.cut
     noun = "Initial" if count == 1 else "Initials"
     span = lasted(attempt)
     return f"{count} {noun} over {seconds(span)}" if span > 0 else f"{count} {noun}"
@@ -91,8 +90,8 @@ def http_over_tcp(connection: TcpConnection) -> str:
     hello = connection.hello
     tls = connection.tls
     if hello is None or tls is None:
-        return "HTTP/1.1" if connection.http else "TCP"
-    if tls.server_hello is not None and tls.server_hello.version != TLS13:
+        return "HTTP/2" if connection.preface else "HTTP/1.1" if connection.http else "TCP"
+    if tls.server_hello is not None and not tls.server_hello.is_tls13:
         chosen = tls.server_hello.alpn
         names = {"h2": "HTTP/2", "http/1.1": "HTTP/1.1", None: NO_ALPN}
         return names.get(chosen, f"TCP ({clean(chosen or '', 20)})")
@@ -114,6 +113,14 @@ def proxy_asked(carrier: TcpConnection, tunnel: Tunnel) -> str:
         return f"the proxy {carrier.server}"
     named = "" if tunnel.upstream is None else f" {tunnel.upstream}"
     return f"the proxy{named} behind {carrier.server}"
+
+
+def left_early(carrier: TcpConnection, tunnel: Tunnel) -> float | None:
+    """Seconds after which a client left that had asked for a tunnel, where no proxy can be blamed for them."""
+    if carrier.ended is None or carrier.ended[1] != "client" or tunnel.reported:
+        return None
+    waited = (carrier.ended[0].time_ns - tunnel.asked.time_ns) / NS
+    return waited if waited <= NOTICEABLE_S else None
 
 
 def upstream_failure(carrier: TcpConnection, tunnel: Tunnel) -> str | None:
@@ -160,7 +167,8 @@ def is_h3(attempt: QuicConnection) -> bool:
 
 def is_dns(attempt: QuicConnection) -> bool:
     """Whether it is DNS over QUIC, which is nobody's HTTP/3."""
-    return attempt.hello is not None and any(p.startswith("doq") for p in attempt.hello.alpn)
+    protocols = attempt.hello.alpn if attempt.hello is not None else ()
+    return bool(protocols) and all(p.startswith("doq") for p in protocols)
 
 
 def past_proxy(story: Story) -> list[QuicConnection]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from h3probe.errors import DecodeError
 from h3probe.track.mark import Mark
 from h3probe.track.table import BoundedTable
-from h3probe.wire.dns import AddressRecord, AliasRecord, ServiceBinding, parse_message
+from h3probe.wire.dns import HTTPS, AddressRecord, AliasRecord, ServiceBinding, parse_message
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint
@@ -74,9 +74,16 @@ class Names:
                 self._address(answer.address, _asked_name(answer.name, aliases, asked))
             elif isinstance(answer, ServiceBinding):
                 sighting = DnsSighting(mark, answer, datagram.destination, datagram.source)
-                self._bindings.put(_asked_name(answer.name, aliases, asked), sighting)
+                self._binding(_asked_name(answer.name, aliases, asked), sighting)
                 found.append(sighting)
         return found
+
+    def _binding(self, name: str, sighting: DnsSighting) -> None:
+        """Keep a record about a name's https:// (RFC 9460, 9); of several in one answer one that offers HTTP/3."""
+        known = self._bindings.peek(name)
+        offered = known is not None and known.mark == sighting.mark and "h3" in known.binding.alpn
+        if sighting.binding.qtype == HTTPS and not offered:
+            self._bindings.put(name, sighting)
 
     def _address(self, address: bytes, name: str) -> None:
         names = self._by_address.get(address)
@@ -92,8 +99,13 @@ class Names:
         return next(iter(names)) if names is not None and len(names) == 1 else None
 
     def binding(self, name: str) -> DnsSighting | None:
-        """Return the latest service binding seen for a name."""
-        return self._bindings.get(name)
+        """Return the latest HTTPS record seen for a name, or for what it is an alias of (RFC 9460, 2.4.2)."""
+        found = self._bindings.get(name)
+        for _ in range(ALIASES_FOLLOWED):
+            if found is None or found.binding.priority:
+                break
+            found = self._bindings.get(found.binding.target) or found
+        return found
 
 
 def _asked_name(name: str, aliases: dict[str, str], asked: set[str]) -> str:

@@ -87,6 +87,7 @@ class QuicConnection:
         hello_datagrams: Client datagrams that carried a part of the ClientHello, at most `MARKS_LIMIT`.
         initials_sent: How many there were.
         last_client: The client's latest packet.
+        last_server: The server's.
         first_answer: The server's first packet.
         answer_acked: Whether the client's Initials acknowledge packets: an answer arrived, seen or not.
         retry: A Retry that verifies.
@@ -103,6 +104,7 @@ class QuicConnection:
         refusals: ICMP errors about what the client sent, at most `MARKS_LIMIT`.
         client_gone: ICMP said that the client's port is closed: its process has ended.
         too_big: ICMP said that a datagram was too big for the path.
+        hindered: The first other ICMP error about what the client sent that is no refusal, such as time exceeded.
         first_size: The UDP payload of its first packet, bytes.
         client_largest: The largest UDP payload the client sent, bytes.
         server_largest: The largest UDP payload the server sent, bytes.
@@ -142,6 +144,7 @@ class QuicConnection:
     hello_datagrams: list[Mark] = field(default_factory=list)
     initials_sent: int = 0
     last_client: Mark | None = None
+    last_server: Mark | None = None
     first_answer: Mark | None = None
     answer_acked: bool = False
     retry: Mark | None = None
@@ -160,6 +163,7 @@ class QuicConnection:
     refusals_seen: int = 0
     client_gone: Mark | None = None
     too_big: tuple[Mark, IcmpError] | None = None
+    hindered: tuple[Mark, IcmpError] | None = None
     first_size: int = 0
     client_largest: int = 0
     server_largest: int = 0
@@ -298,6 +302,9 @@ class QuicConnection:
     def repeated(self) -> bool:
         """Whether the client sent its ClientHello again after waiting for an answer."""
         marks = self.hello_datagrams
+        if self.cut and not marks and self.last_client is not None:
+            # A snaplen hides what its Initials hold; before an answer there is nothing else in them.
+            return self.last_client.time_ns - self.first.time_ns >= REPEATED_NS
         return bool(marks) and marks[-1].time_ns - marks[0].time_ns >= REPEATED_NS
 
     @property

@@ -10,11 +10,11 @@ from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT, HelloStream, QuicConnection
 from h3probe.track.quic_initial import read_initial
+from h3probe.track.quic_moved import Looks, Moved
 from h3probe.track.quic_routing import (
     QuicFlow,
     destination_id,
     flow_key,
-    is_short_header,
     long_connection,
     opens_as_client,
     quoted_connection,
@@ -52,8 +52,6 @@ CONNECTIONS_PER_FLOW = 32
 # Hellos that are put together at the same time: what bounds the bytes held, whatever they are.
 HANDSHAKES_LIMIT = 2_048
 HTTPS = 443
-# So many packets, both ways, that all look like 1-RTT packets are hardly anything else.
-SHORT_ENOUGH = 4
 # Initials closer together than this are one flight.
 AGAIN_NS = NS // 20
 # So many of a connection's Initials are told one by one; a client that repeats itself for ever fills no screen.
@@ -96,8 +94,9 @@ class QuicTracker:
         # Flows let go of lately: what still comes on them is the rest of a connection that was told.
         self._past: BoundedTable[tuple[Endpoint, Endpoint], bool] = BoundedTable(limit)
         self._attempts_evicted = 0
-        # Packets seen in each direction on ports that may carry QUIC from before the capture.
-        self._short_only: BoundedTable[tuple[Endpoint, Endpoint], list[int]] = BoundedTable(HANDSHAKES_LIMIT)
+        # Ports that may carry QUIC from before the capture.
+        self._looks: BoundedTable[tuple[Endpoint, Endpoint], Looks] = BoundedTable(HANDSHAKES_LIMIT)
+        self._moved = Moved(limit)
         self.unreadable = 0
         self.on_packet: OnPacket | None = None
 
@@ -135,6 +134,7 @@ class QuicTracker:
         flow = self.flows.get(key)
         if flow is None:
             return
+        self._moved.forget(connection)
         flow.connections = [c for c in flow.connections if c is not connection]
         if not flow.connections:
             self.flows.pop(key)
@@ -147,7 +147,7 @@ class QuicTracker:
         flow = known = self.flows.get(key)
         if flow is None:
             if not looks_like_quic(datagram.payload, datagram.length):
-                return self._gquic(key, datagram) or self._under_way(key, datagram)
+                return self._gquic(key, datagram) or self._goes_on(key, datagram) or self._under_way(key, datagram)
             flow = QuicFlow()
         mark = Mark(datagram.frame, datagram.time_ns)
         last = datagram.payload
@@ -163,22 +163,9 @@ class QuicTracker:
     def count(self, connection: QuicConnection, flow: FlowCount) -> None:
         """Take the sums of 1-RTT packets that were not fed, of which there was one already."""
         for side, from_client in ((flow.client, True), (flow.server, False)):
-            if side is None:
-                continue
-            mark = Mark(side.last, side.last_ns)
-            if connection.last.frame is None or side.last > connection.last.frame:
-                connection.last = mark
-            if from_client:
-                connection.last_client = mark
-                connection.client_bytes += side.bytes
-                connection.client_largest = max(connection.client_largest, side.largest)
-                connection.client_short_bytes += side.bytes
-                connection.client_bytes_ready += side.bytes
-            else:
-                connection.server_bytes += side.bytes
-                connection.server_largest = max(connection.server_largest, side.largest)
-                connection.server_short_bytes += side.bytes
-                connection.server_bytes_ready += side.bytes if connection.client_short is not None else 0
+            if side is not None:
+                mark = Mark(side.last, side.last_ns)
+                _count_short(connection, mark, side.bytes, side.largest, from_client=from_client)
         for from_client in flow.order:
             connection.note("O" if from_client else "o")
         self.flows.use(flow_key(connection.client, connection.server), flow.last[0])
@@ -188,6 +175,7 @@ class QuicTracker:
             for connection in gone.connections:
                 self._past.put(flow_key(connection.client, connection.server), True)
                 self._unread -= connection.given_up  # it is counted once
+                self._moved.forget(connection)
                 self._on_evict(connection)
 
     def feed_icmp(self, error: IcmpError) -> QuicConnection | None:
@@ -205,6 +193,7 @@ class QuicTracker:
                 return connection
             connection.too_big = (mark, error)
         elif error.kind in ("time-exceeded", "other"):
+            connection.hindered = connection.hindered or ((mark, error) if error.source == connection.client else None)
             return connection
         elif error.source != connection.client:
             if connection.client_gone is None and error.kind == "port-unreachable":
@@ -235,17 +224,27 @@ class QuicTracker:
         self._say(connection, mark, f"gQUIC {connection.version_name}", outgoing=True, weight="start")
         return True
 
+    def _goes_on(self, key: tuple[Endpoint, Endpoint], datagram: UdpDatagram) -> bool:
+        """Take what a client sends from another address on a connection that is known, and what it gets there."""
+        connection = self._moved.find(key, datagram)
+        if connection is None:
+            return False
+        mark, from_client = Mark(datagram.frame, datagram.time_ns), datagram.destination == connection.server
+        _count_short(connection, mark, datagram.length, datagram.length, from_client=from_client)
+        return True
+
     def _under_way(self, key: tuple[Endpoint, Endpoint], datagram: UdpDatagram) -> bool:
         """Take what looks like 1-RTT packets, both ways and to port 443, for QUIC from before the capture."""
-        payload = datagram.payload
-        if key[0].port != HTTPS != key[1].port or not is_short_header(payload) or key in self._past:
+        if HTTPS not in (key[0].port, key[1].port) or not datagram.payload or key in self._past:
             return False
-        seen = self._short_only.get(key) or [0, 0]
-        seen[datagram.source == key[0]] += 1
-        if min(seen) == 0 or sum(seen) < SHORT_ENOUGH:
-            self._short_only.put(key, seen)
+        looks = self._looks.get(key)
+        if looks is None:
+            looks = Looks([0, 0])
+            self._looks.put(key, looks)
+        looks.take(datagram.payload, datagram.source == key[0])
+        if not looks.is_quic:
             return False
-        self._short_only.pop(key)
+        self._looks.pop(key)
         client, server = datagram.source, datagram.destination
         if server.port != HTTPS:
             client, server = server, client
@@ -443,6 +442,7 @@ class QuicTracker:
 
     def _ready(self, connection: QuicConnection, mark: Mark) -> None:
         connection.client_crypto = connection.server_crypto = None
+        self._moved.remember(connection)
         ready = connection.ready or mark
         self._say(connection, ready, lambda: f"QUIC ready after {between(connection.first, ready)}", outgoing=True,
                   weight="good")  # fmt: skip
@@ -482,5 +482,27 @@ def _count(connection: QuicConnection, mark: Mark, size: int, *, from_client: bo
         connection.client_bytes += size
         connection.client_largest = max(connection.client_largest, size)
     else:
+        connection.last_server = mark
         connection.server_bytes += size
         connection.server_largest = max(connection.server_largest, size)
+
+
+def _count_short(connection: QuicConnection, mark: Mark, size: int, largest: int, *, from_client: bool) -> None:
+    """Add 1-RTT packets, of which there was one already; they may be told of late, and in any order."""
+    connection.last = _later(connection.last, mark)
+    if from_client:
+        connection.last_client = _later(connection.last_client, mark)
+        connection.client_bytes += size
+        connection.client_largest = max(connection.client_largest, largest)
+        connection.client_short_bytes += size
+        connection.client_bytes_ready += size
+    else:
+        connection.last_server = _later(connection.last_server, mark)
+        connection.server_bytes += size
+        connection.server_largest = max(connection.server_largest, largest)
+        connection.server_short_bytes += size
+        connection.server_bytes_ready += size if connection.client_short is not None else 0
+
+
+def _later(known: Mark | None, mark: Mark) -> Mark:
+    return mark if known is None or known.frame is None or (mark.frame or 0) > known.frame else known

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from h3probe.wire.packet import IcmpError
     from h3probe.wire.tls_hello import ClientHello
 
+# RFC 6298, 2.4: what is not acknowledged is sent again after a second, or less.
+SILENCE_NS = 3 * NS
 # Enough for a CONNECT exchange, a ClientHello of 64 KiB and a long certificate chain.
 STREAM_LIMIT = 131_072
 # Bursts of a server's bytes that are remembered, and what parts two.
@@ -85,6 +87,7 @@ class TcpConnection:
         tls_at: Where TLS starts in the two streams.
         plain: Whether it begins with something other than TLS.
         http: Whether that is a request of HTTP/1.1, in the clear.
+        preface: Whether that is the beginning of HTTP/2, in the clear (RFC 9113, 3.4).
         inner: Whether TLS begins behind something else (SOCKS, STARTTLS), so that its name need not be this server's.
         tunnels: The CONNECT exchanges on it.
         client_bytes_at_ready: The client's bytes up to that moment.
@@ -119,6 +122,7 @@ class TcpConnection:
     tls_at: tuple[int, int] = (0, 0)
     plain: bool = False
     http: bool = False
+    preface: bool = False
     inner: bool = False
     tunnels: Tunnels | None = None
     client_stream: Stream = field(default_factory=Stream)
@@ -216,6 +220,20 @@ class TcpConnection:
         return bool(self.refusals) or (self.reset is not None and self.reset[1] == "server")
 
     @property
+    def garbled(self) -> bool:
+        """Whether its TLS began, and could not be read on."""
+        return self.tls is not None and self.tls.hello is not None and self.tls.garbled
+
+    @property
+    def ignored(self) -> bool:
+        """Whether the ClientHello was all that the client sent, again for a while, and nothing of the server's came."""
+        tls = self.tls
+        if tls is None or tls.hello_mark is None or self.torn or self.connected is None or self.ended is not None:
+            return False
+        alone = not self.server_stream.bytes_seen and self.client_stream.bytes_seen == self.tls_at[0] + tls.client_read
+        return alone and self.last.time_ns - tls.hello_mark.time_ns >= SILENCE_NS
+
+    @property
     def request_bytes(self) -> int:
         """Bytes from the client after it was ready, and those for the application that it had sent by then."""
         if self.client_bytes_at_ready is None:
@@ -252,12 +270,16 @@ class TcpConnection:
             return "unanswered" if self.syns > 1 and now_ns - self.syn.time_ns >= PATIENCE_NS else None
         in_handshake = self.tls is not None and self.tls.hello is not None
         failed = self.tls is not None and self.tls.state is TlsState.FAILED
-        if in_handshake and ((failed and not self.unsure) or (self.ended is not None and not self.torn)):
+        if (
+            in_handshake
+            and not self.garbled
+            and ((failed and not self.unsure) or (self.ended is not None and not self.torn))
+        ):
             return "reset"
         if self.mid_stream:
             return "mid-stream"
         if in_handshake or (self.cut and self.tls is not None):
-            return None
+            return "unanswered" if self.ignored else None
         if self.undecided and (self.cut or self.server_stream.bytes_seen):
             return None  # What the client sent was not captured.
         if self.reset is not None and not self.client_stream.bytes_seen:

@@ -44,6 +44,8 @@ Weight = Literal["start", "progress", "good", "bad"]
 OTHER_PROTOCOLS = frozenset({20, 21, 22, 23, 25, 53, 88, 110, 111, 135, 139, 143, 389, 445, 465, 514, 587, 636, 853,
                              873, 993, 995, 1433, 1521, 1883, 2049, 3306, 3389, 5222, 5432, 5672, 5900, 6379, 9092,
                              11211, 27017})  # fmt: skip
+# The beginning of HTTP/2's preface (RFC 9113, 3.4), as long as its first segment may be short.
+PREFACE: Final = b"PRI * "
 # Handshakes that are put together at the same time: what bounds the bytes held, whatever they are.
 HANDSHAKES_LIMIT = 1_024
 # Bytes that a capture may lack before anything while a handshake is read; beyond is somebody who guesses.
@@ -397,6 +399,9 @@ class TcpTracker:
         if looks_like_request(connection.client_stream.contiguous):
             connection.http = True
             self._say(connection, mark, "HTTP/1.1 in the clear", outgoing=True)
+        elif connection.client_stream.contiguous.startswith(PREFACE):
+            connection.preface = True
+            self._say(connection, mark, "HTTP/2 in the clear", outgoing=True)
         connection.release()
         self._reading.pop(connection.id)
 
@@ -459,6 +464,9 @@ class TcpTracker:
         side: Side = "client" if from_client else "server"
         first = connection.ended is None
         connection.cut = connection.cut or connection.has_gaps or acknowledges_more(connection, segment)
+        stream = connection.client_stream if from_client else connection.server_stream
+        if first and stream.base is not None and stream.offset(segment.seq) > stream.bytes_seen:
+            connection.cut = True  # What this side sent last was not captured.
         if segment.flags & RST:
             connection.reset = connection.reset or (mark, side)
         else:

@@ -21,7 +21,6 @@ ALERT = 21
 HANDSHAKE = 22
 APPLICATION_DATA = 23
 RECORD_HEADER = 5
-TLS13 = 0x0304
 # An encrypted alert is 2 bytes, its content type and an AEAD tag: 19. A Finished is at least 53.
 LONGEST_ENCRYPTED_ALERT = 24
 # After 0-RTT data, EndOfEarlyData (RFC 8446, 4.5): 4 bytes, the content type and a tag of 16, with CCM_8 of 8.
@@ -95,6 +94,7 @@ class TlsProgress:
             the server's (False Start, RFC 7918).
         alert: A fatal alert or one that cannot be read: who sent it, and its code where it is in the clear.
         alert_mark: When.
+        garbled: Whether it could not be read on, so that its end is not known.
     """
 
     state: TlsState = TlsState.START
@@ -107,12 +107,18 @@ class TlsProgress:
     ahead: int = 0
     alert: tuple[Side, int | None] | None = None
     alert_mark: Mark | None = None
+    garbled: bool = False
     _client: _Half = field(default_factory=_Half)
     _server: _Half = field(default_factory=_Half)
 
     def is_over(self) -> bool:
         """Whether nothing more is to be learned."""
         return self.state in (TlsState.READY, TlsState.FAILED)
+
+    @property
+    def client_read(self) -> int:
+        """How many of the client's bytes were read: to the end of its ClientHello, while that is not answered."""
+        return self._client.position
 
     def feed(self, stream: bytes, mark: Mark, *, from_client: bool) -> None:
         """Take one direction's contiguous bytes so far; only what is new in them is read.
@@ -135,7 +141,8 @@ class TlsProgress:
         try:
             found, half.position = records(stream, half.position)
         except DecodeError:
-            self.state = TlsState.FAILED
+            # Where the server's first bytes are no TLS it is the server that speaks none.
+            self.state, self.garbled = TlsState.FAILED, from_client or half.position > 0
             return
         for record in found:
             if from_client and self._is_ahead(record.content_type, record.length):
@@ -157,7 +164,7 @@ class TlsProgress:
         if record.content_type == ALERT:
             self._alert(half, record, mark, from_client=from_client)
         elif record.content_type == CHANGE_CIPHER_SPEC:
-            if self.server_hello is not None and self.server_hello.version != TLS13:
+            if self.server_hello is not None and not self.server_hello.is_tls13:
                 half.protected = True
                 if not from_client:
                     self._step(Step.SERVER_CHANGE_CIPHER, mark)
@@ -185,7 +192,7 @@ class TlsProgress:
                 elif not from_client and kind == 2:
                     self._server_hello(parse_server_hello(body), mark)
             except DecodeError:
-                self.state = TlsState.FAILED
+                self.state, self.garbled = TlsState.FAILED, True
                 return
 
     def _client_hello(self, hello: ClientHello, mark: Mark) -> None:
@@ -198,7 +205,7 @@ class TlsProgress:
             self._step(Step.HELLO_RETRY, mark)
             return
         self.server_hello, self.server_hello_mark = without_extensions(hello), mark
-        self._step(Step.SERVER_HELLO_13 if hello.version == TLS13 else Step.SERVER_HELLO_12, mark)
+        self._step(Step.SERVER_HELLO_13 if hello.is_tls13 else Step.SERVER_HELLO_12, mark)
 
     def _alert(self, half: _Half, record: Record, mark: Mark, *, from_client: bool) -> None:
         side: Side = "client" if from_client else "server"

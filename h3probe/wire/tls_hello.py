@@ -29,6 +29,10 @@ from h3probe.wire.tls_extensions import (
 # The random of a ServerHello that is a HelloRetryRequest: SHA-256 of that word (RFC 8446, 4.1.3).
 HELLO_RETRY_REQUEST = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 
+TLS13 = 0x0304
+# High bytes of versions that were TLS 1.3 before it was one: the drafts' own, Google's, Facebook's.
+_DRAFTS_OF_13 = (0x7F, 0x7E, 0xFB)
+
 
 @fact
 class ClientHello:
@@ -98,6 +102,11 @@ class ServerHello:
     key_share_group: int | None
     is_retry: bool
     extensions: Extensions = ()
+
+    @property
+    def is_tls13(self) -> bool:
+        """Whether TLS 1.3 was chosen, or a draft of it."""
+        return self.version == TLS13 or self.version >> 8 in _DRAFTS_OF_13
 
 
 @dataclass(frozen=True, slots=True)

@@ -352,10 +352,14 @@ class Network:
         kind = 1 if host.version == 4 else 28
         self._dns_answer(at, name, kind, host.packed, client)
 
-    def https_record(self, at: float, name: str, *alpn: str, client: str = CLIENT) -> None:
-        """A DNS answer: an HTTPS record that advertises protocols."""
+    def https_record(
+        self, at: float, name: str, *alpn: str, client: str = CLIENT, parameters: tuple[bytes, bytes] = (b"", b"")
+    ) -> None:
+        """A DNS answer: an HTTPS record that advertises protocols; `parameters` stand before and after those."""
         protocols = b"".join(tls.vector(1, p.encode()) for p in alpn)
-        self._dns_answer(at, name, 65, b"\x00\x01\x00" + b"\x00\x01" + tls.vector(2, protocols), client)
+        before, after = parameters
+        data = b"\x00\x01\x00" + before + b"\x00\x01" + tls.vector(2, protocols) + after
+        self._dns_answer(at, name, 65, data, client)
 
     def _dns_answer(self, at: float, name: str, kind: int, data: bytes, client: str) -> None:
         labels = b"".join(tls.vector(1, label.encode()) for label in name.split(".")) + b"\x00"
@@ -558,6 +562,7 @@ class Quic(_Connection):
     answered: bool = False
     client_numbers: count[int] = field(default_factory=count)
     server_numbers: count[int] = field(default_factory=count)
+    first_bytes: count[int] = field(default_factory=count)
     last_from_client: bytes = b""
     last_from_server: bytes = b""
     times: int = 1
@@ -663,13 +668,17 @@ class Quic(_Connection):
             packets.opaque("handshake", bytes(60), version=self.version, dcid=self.server_scid, scid=self.client_scid),
         )
 
+    def _one_rtt(self) -> bytes:
+        """The first byte of a 1-RTT packet, of which header protection makes another one each time."""
+        return bytes((0x40 | next(self.first_bytes) * 11 & 0x1F,))
+
     def request(self, at: float, size: int = 200) -> None:
         """A 1-RTT packet from the client."""
-        self.datagram(at, "client", b"\x41" + self.server_scid + bytes(size))
+        self.datagram(at, "client", self._one_rtt() + self.server_scid + bytes(size))
 
     def response(self, at: float, size: int = 900) -> None:
         """A 1-RTT packet from the server."""
-        self.datagram(at, "server", b"\x41" + self.client_scid + bytes(size))
+        self.datagram(at, "server", self._one_rtt() + self.client_scid + bytes(size))
 
     def completes(self, at: float, rtt: float = 0.02) -> None:
         """What follows a ClientHello that is answered: the handshake from the server's part on, and an exchange."""

@@ -8,7 +8,8 @@ import pytest
 from h3probe.diagnose.conclusion import conclude
 from h3probe.diagnose.expectation import Account, Weighing, judge
 from h3probe.filters import Filters
-from tests.diagnose.scenario import CHROMIUM, JDK, Explained, Network, Packet
+from h3probe.wire.packet import ACK
+from tests.diagnose.scenario import CHROMIUM, CLIENT6, JDK, SERVER6, Explained, Network, Packet
 
 if TYPE_CHECKING:
     from h3probe.records import ExpectationRecord, HttpVersion
@@ -438,3 +439,30 @@ def test_a_name_from_the_network_is_harmless() -> None:
     network.quic(sni="bad\x1b[31m.example").connects(0.0)
     judged = the(expected(network))
     assert "\x1b" not in (judged.origin or "") + judged.reason
+
+
+@pytest.mark.parametrize(("version", "met"), [("HTTP/1.1", True), ("HTTP/3", False)])
+def test_http_in_the_clear_counts(version: HttpVersion, *, met: bool) -> None:
+    """What stands there for all to read is an exchange like another."""
+    network = Network()
+    tcp = network.tcp(port=80)
+    tcp.syn(0.0)
+    tcp.accepts(0.02)
+    tcp.segment(0.03, "client", ACK, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    tcp.segment(0.05, "server", ACK, b"HTTP/1.1 200 OK\r\n\r\n" + bytes(100))
+    network.dns(0.0, "other.example", "203.0.113.9")
+    assert the(expected(network, version)).met is met
+
+
+def test_an_address_that_nobody_answers_does_not_count() -> None:
+    """Of a name with two families only one need be reached: SYNs to the other one were no request."""
+    network = Network()
+    dead = network.tcp(client=CLIENT6, server=SERVER6)
+    dead.syn(0.0)
+    for at in (1.0, 3.0):
+        dead.syn_again(at)
+    network.quic().connects(0.2)
+    network.bystander(9.0)
+    said = expected(network)
+    assert the(said).met
+    assert len(said.verdicts) == 2

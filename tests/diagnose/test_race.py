@@ -314,3 +314,47 @@ def test_a_log_of_another_connection_decides_nothing() -> None:
     network.told(0.3, tcp, **PLACE)
     network.told(0.4, quic, "HTTP/3", **PLACE)
     assert all(race.carried is None for race in network.explain().races)
+
+
+@pytest.mark.parametrize(("until", "carried"), [(0.5, None), (6.0, "tcp")])
+def test_a_client_that_goes_on_over_tcp_gave_quic_up(until: float, carried: str | None) -> None:
+    """An Initial that is not sent again while its client uses TCP for seconds was the last one."""
+    network = Network()
+    network.quic().initial(0.0)
+    tcp = network.tcp()
+    tcp.connects(0.2)
+    tcp.exchanges(until)
+    assert network.explain().races[0].carried == carried
+
+
+def test_quic_without_a_1_rtt_packet_carried_nothing() -> None:
+    """A close in a Handshake packet cannot be read; that a client finished over TCP, and used no QUIC, is seen."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.answers(0.02)
+    quic.server_handshake(0.021)
+    quic.client_handshake(0.022)
+    tcp = network.tcp()
+    tcp.connects(0.03)
+    tcp.fin(0.2)
+    explained = network.explain()
+    assert explained.races[0].carried == "tcp"
+    assert explained.sentence == "HTTP/2 or HTTP/1.1 won the race: QUIC was not ready."
+
+
+@pytest.mark.parametrize("hello", [True, False])
+def test_tcp_that_was_closed_unused_carried_nothing(*, hello: bool) -> None:
+    """A client that has what it wants lets go of TCP: nothing came over it, so that the first exchange was QUIC's."""
+    network = Network()
+    network.quic().connects(0.0, rtt=0.01)
+    tcp = network.tcp()
+    if hello:
+        tcp.opens(0.002)
+    else:
+        tcp.syn(0.002)
+        tcp.accepts(0.022)
+    tcp.rst(0.2, "client")
+    explained = network.explain()
+    assert explained.races[0].carried == "quic"
+    assert explained.sentence == "HTTP/3 won the race against TCP, ready after 11 ms."

@@ -48,8 +48,20 @@ def test_attempts_side_by_side_are_a_crowd() -> None:
     explained = network.explain()
     (story,) = explained.stories
     assert story.crowded
-    assert "cannot be told" in explained.sentence
+    assert explained.sentence == (
+        "HTTP/2 or HTTP/1.1, not HTTP/3: QUIC was not answered (3 Initials over 3.00 s), the first of 2 attempts, "
+        "several at once."
+    )
     assert "fallback-delay" not in explained.rules
+
+
+def test_what_a_crowd_with_tcp_used_is_not_told() -> None:
+    """Where one of several attempts led to a connection, TCP may be that of any of them."""
+    network = Network()
+    network.quic(software=JDK).initials(0.0, 1.0, 3.0)
+    network.quic(software=JDK).connects(0.5)
+    network.tcp(software=JDK).connects(2.8)
+    assert "cannot be told" in network.explain().sentence
 
 
 def test_connections_of_a_crowd_without_tcp_are_told() -> None:

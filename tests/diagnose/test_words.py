@@ -108,3 +108,10 @@ def test_evidence_is_cut_in_the_middle() -> None:
     assert [mark.frame for mark, _ in cut(rows)] == [1, 2, 3, 4, 5]
     assert [mark.frame for mark, _ in cut(rows, limit=3)] == [1, 2, 5]
     assert [mark.frame for mark, _ in cut(rows, limit=5)] == [1, 2, 3, 4, 5]
+
+
+def test_a_client_that_may_speak_http3_has_a_verdict() -> None:
+    """DNS over QUIC offers nothing else; beside h3 it need not be what was chosen."""
+    network = Network()
+    network.quic(alpn=("h3", "doq")).connects(0.0)
+    assert network.explain().sentence.startswith("QUIC (h3, doq)")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,6 +98,40 @@ def test_a_binding_behind_an_alias() -> None:
     names = Names()
     names.feed(datagram("example.com", record("example.com", 5, name("cdn.example")), https("cdn.example", b"h3")))
     assert names.binding("example.com") is not None
+
+
+def test_several_bindings_of_a_name() -> None:
+    """Of the records in one answer the one with HTTP/3 is kept, wherever it stands; a later answer takes its place."""
+    names = Names()
+    names.feed(datagram("example.com", https("example.com", b"h3"), https("example.com", b"h2")))
+    binding = names.binding("example.com")
+    assert binding is not None
+    assert binding.binding.alpn == ("h3",)
+    later = datagram("example.com", https("example.com", b"h2"))
+    names.feed(replace(later, frame=later.frame + 1))
+    binding = names.binding("example.com")
+    assert binding is not None
+    assert binding.binding.alpn == ("h2",)
+
+
+def test_an_alias_is_followed_from_answer_to_answer() -> None:
+    """A record in alias mode leads to the one that its client asks for next; in a circle it leads nowhere."""
+    names = Names()
+    for alias, target in (("example.com", "cdn.example"), ("a.example", "b.example"), ("b.example", "a.example")):
+        names.feed(datagram(alias, record(alias, 65, bytes(2) + name(target))))
+    names.feed(datagram("cdn.example", https("cdn.example", b"h3")))
+    binding = names.binding("example.com")
+    assert binding is not None
+    assert binding.binding.alpn == ("h3",)
+    assert names.binding("a.example") is not None
+
+
+def test_a_binding_of_another_service_is_not_the_names_https() -> None:
+    """An SVCB record at the same name speaks of something else than https://."""
+    names = Names()
+    answer = record("example.com", 64, b"\x00\x01\x00" + b"\x00\x01\x00\x03\x02h3")
+    assert [s.binding.alpn for s in names.feed(datagram("example.com", answer))] == [("h3",)]
+    assert names.binding("example.com") is None
 
 
 def test_only_answers_of_resolvers_count() -> None:

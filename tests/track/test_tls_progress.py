@@ -16,6 +16,7 @@ from tests.track.builders import (
     protected,
     server_hello,
 )
+from tests.wire import hello_builder
 from tests.wire.hello_builder import message, record
 
 HELLO = handshake(client_hello(protocols=(b"h2", b"http/1.1")))
@@ -212,3 +213,16 @@ def test_cuts_do_not_matter(data: st.DataObject) -> None:
         for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
             talk.say(**{side: whole[start:end]})
     assert talk.tls.ready == Mark(talk.frame, talk.frame)
+
+
+@pytest.mark.parametrize("version", [0x0304, 0x7F0E, 0x7F1C, 0xFB1A])
+def test_drafts_of_tls_13_are_tls_13(version: int) -> None:
+    """A server that chose a draft is ready as one that chose the RFC's, without any ChangeCipherSpec."""
+    hello = record(22, message(1, hello_builder.client_hello([hello_builder.supported_versions(version)])))
+    answer = record(22, message(2, hello_builder.server_hello([(43, version.to_bytes(2))]))) + record(23, bytes(900))
+    progress = TlsProgress()
+    progress.feed(hello, Mark(1, 1), from_client=True)
+    progress.feed(answer, Mark(2, 2), from_client=False)
+    progress.feed(hello + record(23, bytes(53)), Mark(3, 3), from_client=True)
+    assert progress.state is TlsState.READY
+    assert progress.ready == Mark(3, 3)

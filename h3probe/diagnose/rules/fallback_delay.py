@@ -25,6 +25,7 @@ ADVICE = (
     "Make QUIC answer, or stop advertising it. A client that races QUIC and TCP does not pay this; one that tries "
     "QUIC alone first pays it for every new connection."
 )
+ADVICE_LATE = "The server did answer, too late: look at its load, and for loss on the way."
 
 # Below this nobody waited.
 SMALL_S = 0.1
@@ -56,6 +57,10 @@ def check(story: Story) -> Iterator[Finding]:
 def _finding(story: Story, wait: Wait) -> Finding:
     attempt, cost = wait.attempt, wait.seconds
     state = STATES.get(attempt.outcome(story.now_ns) or "", "did not lead to a connection")
+    answered = attempt.first_answer
+    late = answered is not None and answered.time_ns > wait.until.time_ns
+    if answered is not None and late:
+        state = f"was answered only after {seconds((answered.time_ns - attempt.first.time_ns) / NS)}"
     to = "the request on a TCP connection that was open all along" if wait.reused else "the SYN of the fallback to TCP"
     summary = f"{seconds(cost)} passed between the first Initial, which {state}, and {to}."
     if wait.request is not None:
@@ -83,6 +88,8 @@ def _finding(story: Story, wait: Wait) -> Finding:
     severity: Severity = "problem" if cost > NOTICEABLE_S else "notice" if cost > SMALL_S else "info"
     if attempt.answered and timer is not None and timer[1].changed_by:
         advice = f"The server did answer: give it more time. {timer[1].changed_by} changes the wait."
+    elif late:
+        advice = ADVICE_LATE
     return Finding(SLUG, severity, summary, cut(evidence), advice, [attempt, wait.tcp], cost)
 
 

@@ -50,7 +50,7 @@ def _sums(facts: CaptureFacts) -> tuple[tuple[int, str, str], ...]:
     return (
         (facts.left, "connection", "{} could not be followed to the end, to keep memory bounded"),
         (facts.forgotten, "connection", "{} had to be forgotten, to keep memory bounded"),
-        (missing.late, quic, "{} had begun before it"),
+        (missing.late, quic, "the start of {} is missing"),
         (missing.cut, quic, "a snaplen cut the Initials of {}"),
         (missing.one_sided, quic, "the server's packets are missing for {}"),
         (missing.one_sided_tcp, tcp, "the server's packets are missing for {}"),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, lasted
 from h3probe.diagnose.rules import repeated_timeout, stale_alt_svc, stuck_on_quic
-from h3probe.diagnose.words import close_text, cut
-from h3probe.text import seconds
+from h3probe.diagnose.words import close_text, cut, is_h3
+from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from h3probe.track.quic import QuicConnection
 
 SLUG = "no-fallback"
+ADVICE_OTHER = "What speaks {} here tried nothing else: look whether it can use TCP, and make QUIC answer."
 ADVICE = (
     "The request was allowed HTTP/3 only (JDK: HTTP_3_URI_ONLY; curl: --http3-only), or this client has no "
     "fallback: allow TCP as well unless the server is known to answer QUIC."
@@ -85,8 +86,11 @@ def _finding(story: Story, seen: float, cost: float | None) -> Finding:
     elif story.tcp_unseen:
         summary += " The capture holds no TCP at all: where a filter left it out, this says nothing."
     unsure = weak or story.tcp_unseen
+    hello = next((a.hello for a in attempts if a.hello is not None), None)
+    other = hello is not None and bool(hello.alpn) and not any(is_h3(a) for a in attempts)
+    advice = ADVICE_OTHER.format(clean(", ".join(hello.alpn), 40)) if hello is not None and other else ADVICE
     severity: Severity = "notice" if unsure else "problem"
-    return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts), None if unsure else cost)
+    return Finding(SLUG, severity, summary, cut(evidence), advice, list(attempts), None if unsure else cost)
 
 
 RULE = Rule(

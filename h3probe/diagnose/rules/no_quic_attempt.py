@@ -24,6 +24,9 @@ ADVICE = (
     "--alt-svc FILE. Browsers do not use it with a CA that was installed by hand."
 )
 
+# The last key of a service binding that clients know (RFC 9460, 14.3.2); they ignore a record that needs another one.
+LAST_KEY = 6
+
 BROKEN = (
     " By the client's own log it knows the alternative and has marked it broken: QUIC failed there before, and it will "
     "not try again for a while."
@@ -48,8 +51,11 @@ def offer(story: Story) -> tuple[Mark, str] | None:
     # A name's record is about its port 443; other ports have names of their own (RFC 9460, 2.3).
     if found is None and story.binding is not None and story.label.endswith(":443"):
         binding = story.binding.binding
-        if "h3" in binding.alpn:
-            return story.binding.mark, f"DNS HTTPS record of {clean(binding.name, 200)}: alpn h3"
+        if "h3" in binding.alpn and max(binding.mandatory, default=0) <= LAST_KEY:
+            hosts = {connection.client.host for connection in story.connections}
+            other = story.binding.client
+            to = "" if other.host in hosts or other.is_loopback else f", sent to {other.address}"
+            return story.binding.mark, f"DNS HTTPS record of {clean(binding.name, 200)}: alpn h3{to}"
     return found
 
 

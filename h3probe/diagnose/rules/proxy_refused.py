@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import NOTICEABLE_S, Finding, Rule
 from h3probe.diagnose.story import REST_NS
-from h3probe.diagnose.words import PROXY_ANSWERS, cut, proxy_asked, upstream_failure
+from h3probe.diagnose.words import PROXY_ANSWERS, cut, left_early, proxy_asked, upstream_failure
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
@@ -41,6 +41,7 @@ ADVICE_BY_TROUBLE = {
 ADVICE_UNANSWERED = (
     "The proxy was still connecting: look from its host whether the server, or the proxy behind it, can be reached."
 )
+ADVICE_LEFT = "The client left by itself, before a proxy would have been late: nothing need be done there."
 ADVICE_LATE = "Look from that proxy's own host how long a connection to the server takes, then at the proxy."
 ADVICE_UDP = (
     "This proxy does not speak connect-udp (RFC 9298), which is what could carry HTTP/3; over CONNECT, "
@@ -153,6 +154,8 @@ def _unanswered(carrier: TcpConnection, tunnel: Tunnel) -> Finding:
     if tunnel.upstream is not None:
         advice = ADVICE_BY_TROUBLE["slow"]
     evidence = [*_evidence(tunnel), (end, f"closed by the {who}")]
+    if left_early(carrier, tunnel) is not None:
+        return Finding(SLUG, "notice", summary, cut(evidence), ADVICE_LEFT, [carrier], None)
     return Finding(SLUG, "problem", summary, cut(evidence), advice, [carrier], waited)
 
 

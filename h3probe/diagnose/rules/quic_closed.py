@@ -24,8 +24,14 @@ ADVICE_LOST = (
 )
 ADVICE_IDLE = "The server gave up waiting: what the client sent next did not reach it, or what it sent did not arrive."
 ADVICE_SLOW = "The server answered too late, or not completely: look at its load, and for loss on the way."
+ADVICE_QUIET = "The server ended it without naming an error: its log says why."
+ADVICE_APPLICATION = (
+    "What HTTP/3 objects to may not be said during the handshake, this code stands for it (RFC 9000, 10.2.3): the log "
+    "of the side that closed says why."
+)
 ADVICE_CANCELLED = "The client gave the attempt up without an error: nothing need be done, unless requests are missing."
 NO_ERROR = 0x00
+APPLICATION_ERROR = 0x0C
 # A server that closes without an error after so long had an idle timer run out.
 IDLE_S = 5.0
 CRYPTO_ERROR = 0x100
@@ -35,11 +41,19 @@ ADVICE_BY_ALERT = {
     112: "The server does not know this name over QUIC: configure its HTTP/3 listener for it.",
     40: "The two share no TLS 1.3 parameters: compare cipher suites and groups.",
     42: "The certificate is not acceptable to the side that sent the alert.",
+    43: "The certificate is not acceptable to the side that sent the alert.",
+    44: "The certificate has been revoked: renew it.",
     48: "The client does not trust the certificate's issuer: add that CA to the client's trust store.",
-    45: "The certificate has expired.",
+    45: "The certificate has expired, by the clock of the side that sent the alert: renew it, or set that clock.",
     46: "The certificate is not acceptable to the side that sent the alert; its log says why.",
+    70: "QUIC needs TLS 1.3 (RFC 9001, 4.2): enable it on the side that sent the alert.",
+    109: "Each side has to send its QUIC transport parameters in TLS (RFC 9001, 8.2): what ends QUIC there lacks them.",
     116: "The server asks for a client certificate.",
 }
+UNKNOWN_CA = 48
+ADVICE_CLIENT_CERTIFICATE = (
+    "The server does not trust the issuer of the client's certificate: add that CA to the server's."
+)
 ADVICE_BY_CODE = {
     0x02: "The server refuses new connections: look at its limits and its log.",
     0x0B: "The client's token (from a Retry or an earlier connection) was not accepted: several servers behind one "
@@ -61,10 +75,14 @@ def _alert(frame: ConnectionClose) -> int | None:
     return frame.code - CRYPTO_ERROR
 
 
-def _advice(frame: ConnectionClose) -> str:
+def _advice(frame: ConnectionClose, side: str) -> str:
     alert = _alert(frame)
+    if alert == UNKNOWN_CA and side == "server":
+        return ADVICE_CLIENT_CERTIFICATE
     if alert is not None:
         return ADVICE_BY_ALERT.get(alert, ADVICE)
+    if frame.code == APPLICATION_ERROR and not frame.application and not frame.reason:
+        return ADVICE_APPLICATION
     return ADVICE if frame.application else ADVICE_BY_CODE.get(frame.code, ADVICE)
 
 
@@ -79,7 +97,7 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
     after_s = (mark.time_ns - attempt.first.time_ns) / NS
     after = seconds(after_s)
     summary = f"The {side} closed QUIC to {attempt.server} after {after}: {close_text(frame)}."
-    severity, advice = severity_of_failure(story, attempt), _advice(frame)
+    severity, advice = severity_of_failure(story, attempt), _advice(frame, side)
     if side == "client":
         timer = timer_of(attempt, (mark.time_ns - attempt.first.time_ns) / NS)
         if timer is not None:
@@ -88,8 +106,8 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
         elif frame.code == NO_ERROR and not frame.application:
             # It says itself that nothing went wrong: a request was cancelled, or no longer needed.
             severity, advice = ("notice" if severity == "problem" else severity), ADVICE_CANCELLED
-    elif frame.code == NO_ERROR and not frame.application and after_s >= IDLE_S:
-        advice = ADVICE_IDLE
+    elif frame.code == NO_ERROR and not frame.application:
+        advice = ADVICE_IDLE if after_s >= IDLE_S else ADVICE_QUIET
     if side == "client" and _alert(frame) is None and attempt.first_answer is not None and not attempt.answer_acked:
         advice = ADVICE_LOST
     if "alpn" in frame.reason.lower():

@@ -26,7 +26,12 @@ ADVICE_CLOSED = (
     "the server's HTTP/3 listener, open the port, or stop advertising it (Alt-Svc, DNS HTTPS record)."
 )
 ADVICE_PROHIBITED = "A firewall on the way rejects UDP to this port: ask whoever runs the host that sent the error."
-ADVICE_UNREACHABLE = "The network has no way to this address: look at routes and addresses, IPv6 first."
+ADVICE_UNREACHABLE = "The network has no way to this address: look at routes and addresses."
+ADVICE_UNREACHABLE_6 = (
+    "The network has no way to this address: look at routes and addresses, or at whether IPv6 works at all."
+)
+IPV6 = 16  # bytes
+ADVICE_PROTOCOL = "That host, or what answers for it, takes no UDP at all: ask whoever runs it."
 
 
 def check(story: Story) -> Iterator[Finding]:
@@ -54,7 +59,9 @@ def _meaning(error: IcmpError, server: Endpoint) -> tuple[str, str]:
         return f"port unreachable, sent by {sender} on the way and not by the server", ADVICE_PROHIBITED
     if error.kind == "prohibited":
         return f"{error.meaning}, from {where}: a firewall rejects it", ADVICE_PROHIBITED
-    return f"{error.meaning}, from {where}", ADVICE_UNREACHABLE
+    if error.kind == "protocol-unreachable":
+        return f"{error.meaning}, from {where}", ADVICE_PROTOCOL
+    return f"{error.meaning}, from {where}", ADVICE_UNREACHABLE_6 if len(server.host) == IPV6 else ADVICE_UNREACHABLE
 
 
 def _finding(severity: Severity, attempts: list[QuicConnection], meaning: str, advice: str) -> Finding:

@@ -48,7 +48,8 @@ def _signs(attempt: QuicConnection) -> list[str]:
         signs.append("Handshake packets came without the Initial that holds the ServerHello")
     elif attempt.retry is not None and attempt.server_scid is None:
         signs.append("after the Retry nothing more came")
-    if attempt.first_answer is not None and attempt.server_largest < SMALLEST_INITIAL <= attempt.client_largest:
+    # A Retry is small by nature.
+    if attempt.server_scid is not None and attempt.server_largest < SMALLEST_INITIAL <= attempt.client_largest:
         signs.append(
             f"the largest datagram from the server is {attempt.server_largest} bytes, "
             f"the client's {attempt.client_largest}: full-sized ones may be lost on the way back"

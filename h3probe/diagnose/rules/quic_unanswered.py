@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, by_severity, hellos
 from h3probe.diagnose.words import close_text, cut, initials, timer_of, timer_text, waited_until_close
+from h3probe.events import Endpoint
 from h3probe.text import seconds
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from h3probe.records import Severity
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
+    from h3probe.wire.packet import IcmpError
 
 SLUG = "quic-unanswered"
 ADVICE = (
@@ -22,11 +24,16 @@ ADVICE = (
     "and ask whoever runs the firewall between for UDP on this port. "
     "`curl --http3-only` shows whether it is this client alone."
 )
+ADVICE_TOO_BIG = (
+    "QUIC needs a path that takes datagrams of 1200 bytes (RFC 9000, 14): raise the MTU on the way, of tunnels and "
+    "VPNs above all."
+)
+ADVICE_EXPIRED = "Packets go in circles, or set out with too small a TTL: ask whoever runs the one that says so."
 
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire for attempts that had time for an answer and got none; those that cost the same are one finding."""
-    silent = [a for a in story.quic if a.initials_sent and a.outcome(story.now_ns) == "unanswered"]
+    silent = [a for a in story.quic if (a.initials_sent or a.cut) and a.outcome(story.now_ns) == "unanswered"]
     for severity, attempts in by_severity(story, silent):
         yield _finding(story, severity, attempts)
 
@@ -35,14 +42,20 @@ def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -
     places = ", ".join(sorted({str(a.server) for a in attempts}))
     tried = " and ".join(initials(a) for a in attempts[:3]) + (" and more" if len(attempts) > 3 else "")
     count = "" if len(attempts) == 1 else f", in {len(attempts)} attempts"
-    summary = f"{tried} to {places}{count}: no datagram and no ICMP error came back."
-    if story.swallows_icmp is not None:
+    summary, advice = f"{tried} to {places}{count}: no datagram and no ICMP error came back.", ADVICE
+    error = next((e for a in attempts for e in (a.too_big, a.hindered) if e is not None), None)
+    if error is not None:
+        said, advice = _said(error[1])
+        summary = f"{tried} to {places}{count}: no datagram came back, and ICMP says: {said}."
+    elif story.swallows_icmp is not None:
         summary = (
             f"{tried} to {places}{count}: no datagram came back. Dropped or refused cannot be told apart: "
             f"{story.swallows_icmp} is on the way and brings no ICMP error back."
         )
     evidence: list[tuple[Mark, str]] = []
     gave_up: list[str] = []
+    if error is not None:
+        evidence.append((error[0], f"ICMP {error[1].icmp_type}/{error[1].icmp_code}: {error[1].meaning}"))
     for attempt in attempts:
         evidence += hellos(attempt)
         waited = waited_until_close(attempt)
@@ -55,7 +68,14 @@ def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -
         summary += f" The client gave up after {' and '.join(dict.fromkeys(gave_up))}."
     elif story.one_sided:
         summary += f" {ONE_SIDED}"
-    return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts))
+    return Finding(SLUG, severity, summary, cut(evidence), advice, list(attempts))
+
+
+def _said(error: IcmpError) -> tuple[str, str]:
+    """What an ICMP error that refuses nothing says, and what to do about it."""
+    mtu = f", MTU {error.mtu}" if error.mtu else ""
+    advice = {"too-big": ADVICE_TOO_BIG, "time-exceeded": ADVICE_EXPIRED}.get(error.kind, ADVICE)
+    return f"{error.meaning}{mtu}, from {Endpoint(error.sender, 0).address}", advice
 
 
 RULE = Rule(
@@ -63,9 +83,9 @@ RULE = Rule(
     severity="problem",
     title="QUIC was not answered",
     looks_for=(
-        "A client's Initials that nothing answers: no datagram from the server, no ICMP error, for a second or more "
-        "or until the client gives up. An attempt whose packets acknowledge something was answered, even where the "
-        "capture does not show it."
+        "A client's Initials that nothing answers: no datagram from the server, no ICMP error that refuses it, for a "
+        "second or more or until the client gives up. An attempt whose packets acknowledge something was answered, "
+        "even where the capture does not show it."
     ),
     advice=ADVICE,
     sources=("RFC 9000, 17.2.2", "RFC 9002, 6.2: a client sends its Initial again while nothing answers"),

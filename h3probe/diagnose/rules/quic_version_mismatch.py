@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SLUG = "quic-version-mismatch"
 ADVICE = "Update the side that lacks QUIC version 1, or enable a version that both have."
+ADVICE_NEGOTIATED = "Nothing need be done; a client that begins with the server's version saves the round trip."
 
 
 def check(story: Story) -> Iterator[Finding]:
@@ -48,24 +49,27 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
     summary = (
         f"{attempt.server} does not speak {version_name(attempt.version)}: it offers {server}, the client {client}."
     )
-    severity = severity_of_failure(story, attempt)
+    severity, advice = severity_of_failure(story, attempt), ADVICE
     if later:
-        summary += f" The client went on with {later[0].version_name}, at the cost of one round trip."
-        severity = "info"
+        summary = (
+            f"{attempt.server} does not speak {version_name(attempt.version)}, it offers {server}: the client went on "
+            f"with {later[0].version_name}, at the cost of one round trip."
+        )
+        severity, advice = "info", ADVICE_NEGOTIATED
     if is_reserved(attempt.version):
         summary = (
             f"The client asked {attempt.server} for its versions, with one that nobody speaks "
             f"({version_name(attempt.version)}); the server speaks {server}."
         )
-        severity = "info"
+        severity, advice = "info", ADVICE_NEGOTIATED
     evidence = [*hellos(attempt, limit=1), (mark, f"Version Negotiation: {server}")]
-    return Finding(SLUG, severity, summary, cut(evidence), ADVICE, [attempt])
+    return Finding(SLUG, severity, summary, cut(evidence), advice, [attempt])
 
 
 RULE = Rule(
     slug=SLUG,
     severity="problem",
-    title="No common QUIC version",
+    title="A QUIC version that the server does not speak",
     looks_for=(
         "A Version Negotiation packet that echoes the client's connection IDs, comes before any other answer and "
         "does not list the version that it answers; others are forged or stray, and ignored, as clients do."

@@ -42,7 +42,7 @@ def _how_quic_went(story: Story, race: Race) -> str:
         "refused": "QUIC was refused",
         "stalled": "the QUIC handshake stalled",
         "closed": "QUIC was closed during its handshake",
-        "version-negotiation": "the two had no QUIC version in common",
+        "version-negotiation": f"the server does not speak QUIC {race.quic.version_name}",
     }
     waited = (race.quic.last.time_ns - race.quic.first.time_ns) / NS
     default = "QUIC had not been answered" if not race.quic.answered else f"QUIC was not ready after {seconds(waited)}"

@@ -13,10 +13,14 @@ from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
 
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
+    from h3probe.track.tcp import TcpConnection
 
 # Interception changes what it observes; a verdict that rests on it says so.
 INTERCEPTED = "TLS was intercepted to see this, which by itself keeps Chromium and Firefox from HTTP/3."
 INTERCEPTED_TCP = "TLS over TCP was intercepted to see this, QUIC was not; by itself that keeps Firefox from HTTP/3."
+
+# Where an attempt that nobody answers was for HTTP, though it shows nothing of that.
+WEB_PORTS = frozenset({80, 443, 8080, 8443})
 
 
 def deserves_verdict(story: Story) -> bool:
@@ -28,7 +32,13 @@ def deserves_verdict(story: Story) -> bool:
     if any(not is_dns(q) for q in story.quic):
         return True
     web = [t for t in story.tcp if t.server.port not in OTHER_PROTOCOLS]
-    return any(t.hello is not None or t.refused for t in web)
+    return any(t.hello is not None or t.refused or _is_told(story, t) for t in web)
+
+
+def _is_told(story: Story, tcp: TcpConnection) -> bool:
+    """Whether TCP without TLS is worth a verdict: HTTP in the clear, or nobody who answers."""
+    clear = (tcp.http or tcp.preface) and tcp.tunnels is None and not story.by_proxy
+    return clear or (tcp.server.port in WEB_PORTS and tcp.outcome(story.now_ns) == "unanswered")
 
 
 def client_text(story: Story) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.verdict.tcp_ended import tcp_ended
 from h3probe.diagnose.words import close_text, initials, is_h3, unasked
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
+from h3probe.wire.quic.versions import is_reserved
 
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from h3probe.track.tracker import Connection
 
 NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
+
+IN_THE_CLEAR = "That is http://, in the clear; HTTP/3 needs https://."
 
 
 def http_over_quic(attempt: QuicConnection) -> str:
@@ -33,8 +37,8 @@ def ready_after(attempt: QuicConnection) -> str:
 
 def quic_ended(story: Story, attempt: QuicConnection) -> str:
     """Say in a clause how a QUIC attempt ended."""
-    if unreadable(attempt):
-        return f"QUIC was sent in a version that cannot be read ({attempt.version_name})"
+    if not attempt.decodable and (attempt.version_negotiation is None or is_reserved(attempt.version)):
+        return _undecoded(attempt)
     if attempt.client_close is not None and not (attempt.initials_sent or attempt.answered or attempt.mid_stream):
         return "the client gave QUIC up with its first packet"
     match attempt.outcome(story.now_ns):
@@ -46,16 +50,41 @@ def quic_ended(story: Story, attempt: QuicConnection) -> str:
         case "stalled":
             return "the QUIC handshake was answered and did not finish"
         case "closed":
-            close = attempt.server_close or attempt.client_close
-            return f"QUIC was closed in its handshake ({close_text(close[1])})" if close else "QUIC was closed"
+            return _closed(attempt)
         case "version-negotiation":
             return f"the server does not speak QUIC {attempt.version_name}"
         case "mid-stream":
-            return "QUIC was already under way when the capture began"
+            return "QUIC was already under way when it was first seen"
         case "established":
             return "QUIC was established"
         case _:
             return "QUIC had got no answer when the client went on" if not attempt.answered else "QUIC was not ready"
+
+
+def _closed(attempt: QuicConnection) -> str:
+    close = attempt.server_close or attempt.client_close
+    return f"QUIC was closed in its handshake ({close_text(close[1])})" if close else "QUIC was closed"
+
+
+def _undecoded(attempt: QuicConnection) -> str:
+    """The same of a version that is not read; one that nobody speaks (RFC 9000, 15) is good for a question alone."""
+    if not is_reserved(attempt.version):
+        return f"QUIC was sent in a version that cannot be read ({attempt.version_name})"
+    end = "no more" if attempt.version_negotiation is not None else "and got no answer that is seen"
+    return f"with QUIC the client asked for the server's versions, {end}"
+
+
+def quic_broke_off(quic: QuicConnection) -> str:
+    """A sentence about an ICMP error after which nothing came any more of a server that had answered."""
+    ready = quic.ready
+    if ready is None:
+        return ""
+    errors = [(mark, error) for mark, error in quic.refusals if mark.time_ns > ready.time_ns]
+    if not errors or (quic.last_server is not None and quic.last_server.time_ns > errors[0][0].time_ns):
+        return ""
+    mark, error = errors[0]
+    after = seconds((mark.time_ns - ready.time_ns) / NS)
+    return f" QUIC was refused {after} after it was ready (ICMP {error.meaning})."
 
 
 def quic_tries(story: Story) -> str:
@@ -70,8 +99,8 @@ def quic_tries(story: Story) -> str:
 
 
 def unreadable(attempt: QuicConnection) -> bool:
-    """Whether an attempt's version is one of which nothing can be read."""
-    return not attempt.decodable and attempt.version_negotiation is None
+    """Whether an attempt's version is one of which nothing can be read, and that may have carried something."""
+    return not attempt.decodable and attempt.version_negotiation is None and not is_reserved(attempt.version)
 
 
 def tcp_beside(story: Story) -> str:
@@ -82,13 +111,16 @@ def tcp_beside(story: Story) -> str:
         return "a TCP connection from before the capture may have carried requests too"
     if not story.tcp and story.tcp_named:
         return "TCP to the same address is for names, which no QUIC packet tells here"
+    if not story.tcp and story.tcp_elsewhere:
+        ports = ", ".join(map(str, sorted({t.server.port for t in story.tcp_elsewhere})))
+        return f"TCP for the same name went to port {ports}"
     if not story.tcp:
         return "no TCP was seen"
     if any(map(is_cut, story.tcp)):
         return "what became of TCP is not in the capture"
     if any(map(unasked, story.tcp)):
         return "TCP was closed with nothing asked on it"
-    return "TCP was refused" if all(t.refused for t in story.tcp) else "TCP did not get ready"
+    return tcp_ended(story) or "TCP did not get ready"
 
 
 def is_cut(connection: Connection) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.verdict.clauses import NO_CONNECTION, error_of
-from h3probe.diagnose.words import PROXY_ANSWERS, no_quic, proxy_asked, upstream_failure, used_version
+from h3probe.diagnose.verdict.tcp_ended import alert_text
+from h3probe.diagnose.words import PROXY_ANSWERS, left_early, no_quic, proxy_asked, upstream_failure, used_version
+from h3probe.text import seconds
 
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
@@ -24,7 +26,11 @@ def through_proxy(story: Story) -> str:
     if tcp.failed and story.rejected:
         return f"No connection: the client does not take the certificate that the proxy {tcp.server} shows it."
     if tcp.hello is not None and tcp.outcome(story.now_ns) in NO_CONNECTION:
-        return f"No connection: TLS failed in the {tunnel.method} tunnel of the proxy {tcp.server}."
+        alert = alert_text(tcp)
+        why = "" if alert is None else f", with {alert}"
+        return f"No connection: TLS failed in the {tunnel.method} tunnel of the proxy {tcp.server}{why}."
+    if _is_silent(tcp, tunnel):
+        return f"No answer to the ClientHello is seen in the {tunnel.method} tunnel of the proxy {tcp.server}."
     if tunnel.method == "connect-udp":
         return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
     if story.exchanges and story.versions is None:
@@ -44,6 +50,12 @@ def through_proxy(story: Story) -> str:
     )
 
 
+def _is_silent(tcp: TcpConnection, tunnel: Tunnel) -> bool:
+    """Whether nothing came back through a tunnel after the ClientHello."""
+    seen = tcp.hello is not None and not tcp.torn and not tcp.reported
+    return seen and tcp.server_stream.bytes_seen <= tunnel.server_start
+
+
 def _proxy_refused(tcp: TcpConnection, tunnel: Tunnel) -> str:
     unseen = not tcp.reported and (tcp.one_sided or tunnel.entered)
     if tunnel.status is None and (tcp.server_stream.bytes_seen or tcp.ended is None or unseen):
@@ -51,6 +63,9 @@ def _proxy_refused(tcp: TcpConnection, tunnel: Tunnel) -> str:
     who, failure = proxy_asked(tcp, tunnel), upstream_failure(tcp, tunnel)
     if failure is not None:
         return f"No connection: {failure}."
+    left = left_early(tcp, tunnel)
+    if tunnel.status is None and left is not None:
+        return f"No connection: the client left {seconds(left)} after it had asked {who} for {tunnel.target}."
     if tunnel.status is None:
         return f"No connection: {who} did not answer {tunnel.method} {tunnel.target}."
     meaning = PROXY_ANSWERS.get(tunnel.status, "the proxy declined")

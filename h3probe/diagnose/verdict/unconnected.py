@@ -13,8 +13,10 @@ from h3probe.diagnose.verdict.clauses import (
     tcp_beside,
     unreadable,
 )
+from h3probe.diagnose.verdict.tcp_ended import tcp_ended
 from h3probe.diagnose.words import http_over_tcp, unasked
 from h3probe.text import clean
+from h3probe.wire.quic.versions import is_reserved
 
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
@@ -37,23 +39,27 @@ def nothing_ready(story: Story) -> str:
     if any(map(unasked, story.tcp)):
         return _unused(story)
     if story.quic and story.tcp:
-        return _neither(story) if outcomes <= NO_CONNECTION else LOST_SIGHT
+        return _neither(story, tcp_failed=outcomes <= NO_CONNECTION)
     if story.quic:
         return _no_quic(story)
-    refused = all(t.refused for t in story.tcp)
-    if refused or outcomes <= NO_CONNECTION:
-        end = "TCP was refused" if refused else "TCP ended before it was ready"
+    if all(t.refused for t in story.tcp) or outcomes <= NO_CONNECTION:
+        end = tcp_ended(story) or "TCP ended before it was ready"
         if story.udp_unseen and not story.mixed:
             return f"No connection is seen: {end}, and the capture holds no UDP at all."
         none = "whether QUIC was tried cannot be told" if story.mixed else f"no QUIC packet was sent{story.as_far_as}"
         return f"No connection: {end}, and {none}."
     only = "TCP" if story.udp_unseen else "TCP only"
-    return f"{only}, and its start or its end is not in the capture: what it carried cannot be told."
+    garbled = all(t.garbled for t in story.tcp)
+    why = "with TLS that cannot be read" if garbled else "and its start or its end is not in the capture"
+    return f"{only}, {why}: what it carried cannot be told."
 
 
-def _neither(story: Story) -> str:
-    """The verdict where TCP failed, and QUIC got nowhere as far as is seen."""
+def _neither(story: Story, *, tcp_failed: bool) -> str:
+    """The verdict where neither QUIC nor TCP got anywhere as far as is seen."""
     unfinished = [q for q in story.quic if not story.failed(q)]
+    if not tcp_failed:
+        ended = opening(quic_ended(story, story.quic[0]))
+        return LOST_SIGHT if unfinished else f"{ended}, and what became of TCP is not in the capture."
     if not unfinished:
         return f"No connection: {quic_ended(story, story.quic[0])}, and {tcp_beside(story)}."
     if not all(q.answered and q.stuck and not q.mid_stream for q in unfinished):
@@ -83,9 +89,12 @@ def _no_quic(story: Story) -> str:
         until = "" if story.had_time else " before the capture ends"
         return f"No connection: {quic_tries(story)}, and {tcp_beside(story)}{until}."
     if all(q.mid_stream for q in story.quic):
-        return "QUIC, under way before the capture began: what it carried cannot be told."
+        looks = "What looks like QUIC" if all(q.nameless for q in story.quic) else "QUIC"
+        return f"{looks}, under way already when it was first seen: what it carried cannot be told."
     if any(unreadable(q) for q in story.quic):
         return f"{opening(quic_ended(story, story.quic[0]))}: what it carried cannot be told."
+    if all(is_reserved(q.version) for q in story.quic):
+        return f"{opening(quic_ended(story, story.quic[0]))}."
     return "What became of QUIC is not in the capture."
 
 

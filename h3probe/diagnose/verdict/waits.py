@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from h3probe.diagnose.fallback import wait_of
 from h3probe.diagnose.verdict.clauses import quic_ended
 from h3probe.text import seconds
+from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
     from h3probe.diagnose.fallback import Wait
@@ -30,8 +31,17 @@ def later_wait(story: Story) -> tuple[float, str] | None:
     which = "The first request" if began_ns == story.begins_ns else "A later request"
     if wait.request is not None and wait.request > 1:
         which = f"Request {wait.request}"
-    why = f"{seconds(wait.seconds)} {what} before it fell back to TCP: {quic_ended(story, attempt)}"
+    why = f"{seconds(wait.seconds)} {what} before it fell back to TCP: {kept_waiting(story, wait)}"
     return wait.seconds, f" {which} waited {why}."
+
+
+def kept_waiting(story: Story, wait: Wait) -> str:
+    """Say in a clause what kept a request waiting for QUIC."""
+    answered = wait.attempt.first_answer
+    if answered is not None and answered.time_ns > wait.until.time_ns:
+        after = seconds((answered.time_ns - wait.attempt.first.time_ns) / NS)
+        return f"QUIC was answered only after {after}"
+    return "QUIC was ready only later" if wait.attempt.established else quic_ended(story, wait.attempt)
 
 
 def then(story: Story) -> str:

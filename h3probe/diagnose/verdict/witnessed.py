@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from h3probe.diagnose.verdict.clauses import error_of
+from h3probe.diagnose.verdict.clauses import IN_THE_CLEAR, error_of
 from h3probe.diagnose.verdict.waits import then
 from h3probe.diagnose.verdict.wire import from_the_wire
 from h3probe.diagnose.words import WITNESSES, past_proxy, unread
@@ -13,8 +13,6 @@ from h3probe.text import clean, count, seconds
 
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Seen, Story
-
-IN_THE_CLEAR = "That is http://, in the clear; HTTP/3 needs https://."
 
 # Different errors that a sentence can hold.
 ERRORS_SAID = 2

@@ -24,7 +24,7 @@ OUTCOMES = {
     "closed": "closed before it was ready",
     "version-negotiation": "no version in common",
     "reset": "reset before it was ready",
-    "mid-stream": "began before the capture did",
+    "mid-stream": "its start was not seen",
     None: "no outcome seen",
 }
 FAILED = frozenset({"unanswered", "refused", "stalled", "closed", "version-negotiation", "reset"})

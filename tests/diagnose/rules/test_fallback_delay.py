@@ -257,3 +257,21 @@ def test_two_timeouts_are_counted_once() -> None:
     assert explained.the("repeated-timeout").cost == pytest.approx(59.99)
     finding = explained.the(RULE)
     assert (finding.severity, finding.cost) == ("problem", None)
+
+
+@pytest.mark.parametrize("completes", [True, False])
+def test_an_answer_after_the_fallback_is_a_late_one(*, completes: bool) -> None:
+    """The server did answer: finding and verdict say when, and not that it did not."""
+    network = Network()
+    quic = network.quic()
+    quic.initials(0.0, 1.0)
+    network.tcp().connects(3.0)
+    quic.initial(3.1)
+    quic.answers(3.5)
+    if completes:
+        quic.completes(3.51)
+    explained = network.explain()
+    finding = explained.the("fallback-delay")
+    assert "the first Initial, which was answered only after 3.50 s" in finding.summary
+    assert "too late" in finding.advice
+    assert "QUIC was answered only after 3.50 s" in explained.sentence

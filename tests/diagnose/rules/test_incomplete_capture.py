@@ -62,7 +62,7 @@ def test_a_late_start_is_told() -> None:
         return packet.at > 0.020_05  # The server's Handshake packet is the first that is seen.
 
     summary = network.explain(seen=late).the(RULE).summary
-    assert "one QUIC connection had begun before it" in summary
+    assert "the start of one QUIC connection is missing" in summary
     assert "one TCP connection to port 443 had begun before it" in summary
 
 

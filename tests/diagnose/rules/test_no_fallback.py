@@ -257,3 +257,13 @@ def test_curl_is_known_to_be_quick(last: float, *, fires: bool) -> None:
     network = Network()
     network.quic(software=CURL).initials(0.0, 0.2, last)
     assert bool(network.explain().found(RULE)) is fires
+
+
+def test_what_is_not_http3_gets_no_advice_about_it() -> None:
+    """SMB over QUIC has no request that was allowed HTTP/3 only."""
+    network = Network()
+    network.dns(0.0, "example.org", "198.51.100.1")
+    network.quic(alpn=("smb",)).initials(0.0, 1.0, 3.0, 7.0)
+    advice = network.explain().the("no-fallback").advice
+    assert "HTTP/3" not in advice
+    assert advice.startswith("What speaks smb here")

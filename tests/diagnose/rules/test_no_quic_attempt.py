@@ -217,3 +217,21 @@ def test_the_clients_own_log_tells_it() -> None:
     assert network.explain().found(RULE) == []
     network.told(2.6, tcp, began=2.5)
     assert "1 exchange over TCP and not one QUIC packet" in network.explain().the(RULE).summary
+
+
+@pytest.mark.parametrize(("key", "offers"), [(3, True), (0xFF01, False)])
+def test_a_record_that_its_client_must_ignore_offers_nothing(key: int, *, offers: bool) -> None:
+    """A parameter that is mandatory, and that no client knows, makes the record one for others (RFC 9460, 8)."""
+    network = Network()
+    needed = b"\x00\x00\x00\x02" + key.to_bytes(2)
+    network.https_record(0.0, "example.org", "h3", parameters=(needed, key.to_bytes(2) + b"\x00\x02\x01\xbb"))
+    network.tcp().connects(1.0)
+    assert bool(network.explain().found(RULE)) is offers
+
+
+def test_a_record_that_another_host_got_is_told_as_that() -> None:
+    """The server offers HTTP/3; that this client was told so is not seen."""
+    network = Network()
+    network.https_record(0.0, "example.org", "h3", client="192.0.2.77")
+    network.tcp().connects(1.0)
+    assert "alpn h3, sent to 192.0.2.77)" in network.explain().the(RULE).summary

@@ -373,3 +373,18 @@ def test_the_same_refusal_again_is_told_once() -> None:
     assert first.summary.endswith("answered 500 to CONNECT example.org:443: the proxy failed. That was 3 times.")
     assert (first.severity, len(first.evidence)) == ("problem", 6)
     assert second.summary.endswith("the proxy failed.")
+
+
+@pytest.mark.parametrize(
+    ("waited", "severity", "said"), [(0.1, "notice", "the client left"), (30.0, "problem", "did not")]
+)
+def test_a_client_that_leaves_at_once_blames_nobody(waited: float, severity: str, said: str) -> None:
+    """A proxy that had no time to answer has not refused."""
+    network = Network()
+    tcp = network.tcp(server="192.0.2.3", port=8888)
+    tcp.asks_proxy(0.0, "example.org:443")
+    tcp.fin(waited)
+    network.bystander(waited + 1.0)
+    explained = network.explain()
+    assert explained.the("proxy-refused").severity == severity
+    assert said in explained.sentence

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from tests.diagnose.scenario import CLIENT, JDK, Network, Quic
@@ -161,3 +163,26 @@ def test_a_close_from_elsewhere_is_none() -> None:
     stranger.close(0.01, NO_ALPN, by="server")
     quic.completes(0.02)
     assert network.explain().found(RULE) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "by", "words"),
+    [
+        (UNKNOWN_CA, "server", "the client's certificate"),
+        (0x146, "server", "TLS 1.3"),
+        (0x12C, "client", "revoked"),
+        (0x12D, "client", "by the clock of the side"),
+        (0x16D, "server", "transport parameters"),
+        (0x0C, "server", "stands for it"),
+        (CANCELLED, "server", "without naming an error"),
+    ],
+)
+def test_what_a_code_says_depends_on_who_sends_it(code: int, by: Literal["client", "server"], words: str) -> None:
+    """An issuer is distrusted by the side that says so; a code that hides its reason, or has none, has no object."""
+    network = Network()
+    quic = begun(network)
+    if by == "client":
+        quic.answers(0.02)
+        quic.acknowledges(0.021)
+    quic.close(0.03, code, by=by)
+    assert words in network.explain().the(RULE).advice

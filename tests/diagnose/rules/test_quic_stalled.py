@@ -213,3 +213,31 @@ def test_a_client_that_may_go_on(more: str) -> None:
     network.bystander(1.5 if more == "soon" else 3.0)
     explained = network.explain(seen=lambda packet: more != "lost" or packet.by != "server")
     assert explained.found(RULE) == []
+
+
+def test_a_retry_says_nothing_of_sizes() -> None:
+    """It is small by nature: that is no sign of large datagrams that are lost."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.retry(0.02)
+    quic.initials(0.03, 1.03, 3.03)
+    summary = network.explain().the(RULE).summary
+    assert "after the Retry nothing more came" in summary
+    assert "largest datagram" not in summary
+
+
+def test_a_server_without_the_finished_has_no_http3() -> None:
+    """A client that is ready, and a server that goes on with its handshake: the verdict is the finding's."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.answers(0.02)
+    for at in (0.021, 1.0, 2.0, 4.0):
+        quic.server_handshake(at)
+        quic.client_handshake(at + 0.001)
+        quic.request(at + 0.002)
+    explained = network.explain()
+    assert explained.rules == [RULE]
+    assert "the QUIC handshake was answered and did not finish" in explained.sentence
+    assert "HTTP/3" not in explained.sentence

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnose.scenario import CLIENT6, CURL, JDK, SERVER6, STATION, Network, Packet
+from h3probe.events import Frame
+from tests.diagnose.scenario import CLIENT6, CURL, JDK, SERVER6, STATION, Network, Packet, explain
 
 RULE = "quic-unanswered"
 
@@ -209,3 +210,46 @@ def test_a_second_attempt_at_the_same_address_is_no_twin() -> None:
     quic.again()
     quic.connects(3.01)
     assert network.explain().the(RULE).severity != "info"
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "words"),
+    [
+        ((3, 4), "fragmentation needed", "1200 bytes"),
+        ((11, 0), "time to live exceeded", "go in circles"),
+        ((4, 0), "source quench", "dropped without a word"),
+    ],
+)
+def test_an_icmp_error_that_refuses_nothing_is_told(code: tuple[int, int], said: str, words: str) -> None:
+    """It came back, and says why nothing else did."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.unreachable(0.01, code=code, sender="192.0.2.1")
+    quic.initials(1.0, 3.0)
+    finding = network.explain().the(RULE)
+    assert "no datagram came back, and ICMP says: " + said in finding.summary
+    assert finding.summary.endswith("from 192.0.2.1.")
+    assert words in finding.advice
+    assert 2 in {row.frame for row in finding.evidence}
+
+
+def test_initials_that_a_snaplen_cut_are_counted() -> None:
+    """What they hold cannot be read, and that nothing answers them is seen all the same."""
+    network = Network()
+    network.dns(0.0, "example.org", "198.51.100.1")
+    network.quic().initials(0.0, 1.0, 3.0)
+    frames = [event for event in network.events() if isinstance(event, Frame)]
+    explained = explain(Frame(f.number, f.time_ns, f.link_type, f.data[:96], f.length) for f in frames)
+    assert explained.quic[0].outcome == "unanswered"
+    assert explained.the(RULE).summary.startswith("3 Initials over 3.00 s")
+
+
+def test_tcp_that_failed_as_well_leaves_nothing_to_wait_for() -> None:
+    """A client that has gone on to TCP, and was refused there, has lost its request."""
+    network = Network()
+    network.quic().initials(0.0, 1.0, 3.0)
+    tcp = network.tcp()
+    tcp.syn(4.0)
+    tcp.refuse(4.02)
+    assert network.explain().the(RULE).severity == "problem"

@@ -97,3 +97,30 @@ def test_an_unknown_version_that_is_not_answered_is_not_judged() -> None:
     network = Network()
     network.quic(version=0x12345678).initials(0.0, 1.0, 3.0, 7.0)
     assert network.explain().findings == []
+
+
+def test_two_versions_in_common_need_no_update() -> None:
+    """What the client went on with is spoken by both: nothing has to be updated, and it is one attempt."""
+    network = Network()
+    quic = network.quic(version=V2)
+    quic.initial(0.0)
+    quic.version_negotiation(0.02, V1)
+    quic.again(V1)
+    quic.connects(0.03)
+    explained = network.explain()
+    finding = explained.the(RULE)
+    assert "the client v2" not in finding.summary
+    assert finding.advice.startswith("Nothing need be done")
+    assert explained.sentence == "HTTP/3, ready after 51 ms, Version Negotiation to v1 included; no TCP was seen."
+
+
+def test_tcp_after_it_is_no_race() -> None:
+    """A client that learned that there is no common version had nothing left to race with."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.version_negotiation(0.02, V2)
+    network.tcp().connects(0.05)
+    explained = network.explain()
+    assert explained.races == []
+    assert explained.sentence == "HTTP/2 or HTTP/1.1, not HTTP/3: the server does not speak QUIC v1."

@@ -65,3 +65,41 @@ def test_quic_that_was_still_pending_is_told_as_that(words: str, *, answered: bo
     tcp.connects(0.01)
     tcp.fin(0.2)
     assert words in network.explain().sentence
+
+
+def test_a_version_that_nobody_speaks_is_a_question() -> None:
+    """A client that asks so for the server's versions does not expect to be understood."""
+    network = Network()
+    quic = network.quic(version=0x1A2A3A4A)
+    quic.initial(0.0)
+    quic.version_negotiation(0.02, 1)
+    network.tcp().connects(1.0)
+    assert network.explain().sentence.endswith("with QUIC the client asked for the server's versions, no more.")
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_a_server_that_goes_away_is_told(*, recovers: bool) -> None:
+    """Its host's ICMP error ends what QUIC could carry, unless the server is heard of again."""
+    network = Network()
+    quic = network.quic()
+    quic.connects(0.0)
+    quic.request(5.021)
+    quic.unreachable(5.021)
+    if recovers:
+        quic.request(5.3)
+        quic.response(5.32)
+    told = network.explain().sentence.endswith(" QUIC was refused 5.00 s after it was ready (ICMP port unreachable).")
+    assert told is not recovers
+
+
+def test_a_servers_other_port_that_does_not_answer_is_a_notice() -> None:
+    """The origin's own port carries on meanwhile: nothing is known to have failed."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.connects(0.0)
+    network.quic(port=8443).initials(1.0, 2.0, 4.0, 8.0)
+    tcp.exchanges(9.0)
+    explained = network.explain()
+    assert explained.the("quic-unanswered").severity == "notice"
+    sentence = next(v.sentence for v in explained.verdicts if v.origin == "example.org:8443")
+    assert sentence.endswith("and TCP for the same name went to port 443.")

@@ -4,6 +4,7 @@ import pytest
 
 from h3probe.engine import Engine
 from h3probe.records import FindingRecord, VerdictRecord
+from h3probe.wire.packet import ACK
 from tests.diagnose.scenario import Network, Tcp
 from tests.diagnose.verdict.setups import reported
 
@@ -65,3 +66,37 @@ def test_without_packets_nothing_is_said_of_quic() -> None:
     summaries = [r.summary for r in records if isinstance(r, FindingRecord)]
     assert len(sentences) == len(summaries) == 1
     assert not any("no QUIC packet left" in text for text in (*sentences, *summaries))
+
+
+def test_an_alert_in_a_tunnel_is_named() -> None:
+    """Whoever is behind the proxy said why."""
+    network = Network()
+    tcp = through(network)
+    tcp.proxy_answers(0.02, 200)
+    tcp.hello(0.03)
+    tcp.alert(0.05, 112)
+    tcp.fin(0.051, "server")
+    assert network.explain().sentence.endswith(", with the alert unrecognized_name from the server.")
+
+
+def test_a_tunnel_in_which_nothing_comes_back_carried_nothing() -> None:
+    """A ClientHello without an answer is no HTTP/2."""
+    network = Network()
+    tcp = through(network)
+    tcp.proxy_answers(0.02, 200)
+    tcp.hello(0.03)
+    network.bystander(30.0)
+    sentence = network.explain().sentence
+    assert sentence == "No answer to the ClientHello is seen in the CONNECT tunnel of the proxy 192.0.2.3:8888."
+
+
+@pytest.mark.parametrize(("client", "told"), [("192.0.2.10", True), (PROXY, False)])
+def test_http_in_the_clear_of_a_proxy_is_not_its_own(client: str, *, told: bool) -> None:
+    """A client's request through a proxy is told; what that proxy asks for in its place is the same one."""
+    network = Network()
+    through(network)
+    tcp = network.tcp(client=client, server=PROXY if told else "198.51.100.1", port=8888 if told else 80)
+    tcp.syn(1.0)
+    tcp.accepts(1.01)
+    tcp.segment(1.02, "client", ACK, b"GET http://example.org/ HTTP/1.1\r\n\r\n")
+    assert any("in the clear" in verdict.sentence for verdict in network.explain().verdicts) is told

@@ -87,7 +87,7 @@ def test_quic_from_before_the_capture_is_told_as_that() -> None:
         return packet.at > 0.020_05
 
     sentence = network.explain(seen=late).sentence
-    assert "before the capture began" in sentence
+    assert sentence.startswith("QUIC, under way already when it was first seen")
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
@@ -195,3 +195,22 @@ def test_what_is_asked_with_the_finished_is_asked() -> None:
     tcp.response(0.05)
     tcp.fin(0.06)
     assert network.explain().sentence.startswith("HTTP/2 or HTTP/1.1: no QUIC packet was sent")
+
+
+def test_what_is_known_of_one_side_is_said() -> None:
+    """A capture that lacks the end of TCP has QUIC's all the same."""
+    network = Network()
+    network.quic().initials(0.0, 1.0, 3.0, 7.0)
+    network.tcp().connects(8.0)
+    sentence = network.explain(seen=lambda packet: packet.by == "client").sentence
+    assert sentence == "QUIC was not answered (4 Initials over 7.00 s), and what became of TCP is not in the capture."
+
+
+def test_a_question_for_versions_that_is_not_answered() -> None:
+    """A reserved version carries nothing, whether it can be read or not."""
+    network = Network()
+    network.quic(version=0x1A2A3A4A).initial(0.0)
+    alone = network.explain().sentence
+    assert alone == "With QUIC the client asked for the server's versions, and got no answer that is seen."
+    network.tcp().connects(1.0)
+    assert "cannot be told" not in network.explain().sentence

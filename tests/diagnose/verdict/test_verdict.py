@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from h3probe.wire.packet import ACK
 from tests.diagnose.scenario import CLIENT, SERVER, Network
 from tests.diagnose.verdict.setups import reported
 
@@ -55,3 +56,38 @@ def test_interception_of_another_client_is_not_this_verdicts() -> None:
     sentences = {verdict.client: verdict.sentence for verdict in network.explain().verdicts}
     assert NOTICE in sentences[CLIENT]
     assert NOTICE not in sentences["192.0.2.77"]
+
+
+@pytest.mark.parametrize(
+    ("begins", "version"), [(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1"), (b"PRI * HTTP/2.0\r\n\r\n", "HTTP/2")]
+)
+def test_http_in_the_clear_has_a_verdict(begins: bytes, version: str) -> None:
+    """What http:// used stands there for all to read, and that it leads to no HTTP/3."""
+    network = Network()
+    tcp = network.tcp(port=80)
+    tcp.syn(0.0)
+    tcp.accepts(0.02)
+    tcp.segment(0.03, "client", ACK, begins)
+    tcp.segment(0.05, "server", ACK, b"HTTP/1.1 200 OK\r\n\r\n")
+    assert network.explain().sentence == f"{version}. That is http://, in the clear; HTTP/3 needs https://."
+
+
+def test_other_protocols_in_the_clear_have_none() -> None:
+    """SSH at the port of HTTPS is nobody's HTTP."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.syn(0.0)
+    tcp.accepts(0.02)
+    tcp.segment(0.03, "client", ACK, b"SSH-2.0-client\r\n")
+    assert network.explain().verdicts == []
+
+
+@pytest.mark.parametrize(("port", "told"), [(443, True), (6881, False)])
+def test_silence_at_a_port_of_something_else_is_no_verdict(port: int, *, told: bool) -> None:
+    """Peers of a file sharing network that are not there say nothing of HTTP."""
+    network = Network()
+    tcp = network.tcp(port=port)
+    tcp.syn(0.0)
+    tcp.syn_again(1.0)
+    tcp.syn_again(3.0)
+    assert bool(network.explain().verdicts) is told

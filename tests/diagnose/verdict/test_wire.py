@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from h3probe.wire.quic.versions import V2
 from tests.diagnose.scenario import CHROMIUM, CLIENT, FIREFOX, JDK, Network
+from tests.wire import quic_builder as packets
 
 
 def test_the_good_case_is_told() -> None:
@@ -227,3 +230,53 @@ def test_firefox_makes_quic_before_it_needs_it() -> None:
     tcp.connects(0.01)
     network.quic(software=FIREFOX).connects(0.2)
     assert "and HTTP/3 beside it" in network.explain().sentence
+
+
+def test_an_attempt_that_failed_after_quic_had_worked() -> None:
+    """An outage later on is told, where no TCP took over."""
+    network = Network()
+    network.tcp(sni="other.example", server="198.51.100.7").connects(0.0)
+    quic = network.quic()
+    quic.connects(0.0)
+    quic.again()
+    quic.initials(40.0, 41.0, 43.0, 47.0)
+    sentence = next(v.sentence for v in network.explain().verdicts if v.origin == "example.org:443")
+    assert sentence.startswith("HTTP/3 from the first request")
+    assert sentence.endswith(" A later attempt failed: QUIC was not answered (4 Initials over 7.00 s).")
+
+
+def test_a_servers_other_port_is_not_the_first() -> None:
+    """QUIC at the port of an Alt-Svc record comes after TCP for the same name, which was seen."""
+    network = Network()
+    network.tcp().connects(0.0)
+    network.quic(port=8443).connects(1.0)
+    sentence = next(v.sentence for v in network.explain().verdicts if v.origin == "example.org:8443")
+    assert sentence == "HTTP/3, ready after 21 ms; TCP for the same name went to port 443."
+
+
+def test_tls_that_carried_nothing_is_told_as_that() -> None:
+    """A server that sent nothing after its handshake has answered no request."""
+    network = Network()
+    network.tcp().opens(0.0)
+    assert network.explain().sentence.endswith(" Too little followed to tell whether a request was answered.")
+
+
+def test_0_rtt_data_may_be_the_request() -> None:
+    """TCP that is ready first is not alone in having carried something by then."""
+    network = Network()
+    quic = network.quic(psk=True)
+    quic.initial(0.0)
+    early = packets.opaque("zero-rtt", bytes(400), dcid=quic.dcid, scid=quic.client_scid)
+    quic.datagram(0.000_1, "client", early)
+    network.tcp().connects(0.005)
+    quic.completes(0.1)
+    assert network.explain().sentence.endswith("QUIC had sent 0-RTT data by then, which may have been the request.")
+
+
+def test_equal_times_order_nothing() -> None:
+    """Where all packets have one time, nobody was first."""
+    network = Network()
+    network.quic().connects(0.0)
+    network.tcp().connects(0.0)
+    network.sent = [replace(packet, at=0.0) for packet in sorted(network.sent, key=lambda packet: packet.at)]
+    assert network.explain().sentence.startswith("Both HTTP/3 and HTTP/2 or HTTP/1.1 were ready")
