@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from h3probe.diagnose.race import SMALLEST_REQUEST
-from h3probe.diagnose.words import is_dns, is_h3
+from h3probe.diagnose.words import is_dns, is_h3, may_carry
 from h3probe.text import count
 
 if TYPE_CHECKING:
@@ -228,21 +227,21 @@ def _seen(conclusion: Conclusion) -> _Told:
     carriers = {e.connection for e in story.exchanges}
     if story.exchanges[0].known_from == "client-log":
         carriers |= {id_ for race in conclusion.races for id_ in (race.quic.id, race.tcp.id)}
-    beside = any(q.id not in carriers and (q.established or q.mid_stream) and not is_dns(q) for q in story.quic)
+    known = {c.id for c in story.connections if (c.id in carriers or c.laid_open) and not c.missed}
+    beside = any(q.id not in known and (q.established or q.mid_stream) and not is_dns(q) for q in story.quic)
     over_tcp = [*story.tcp, *(carrier for carrier, tunnel in story.tunnels if tunnel.open)]
-    unseen = [t for t in over_tcp if t.id not in carriers and not t.laid_open]
-    return _Told(versions, beside or any(map(_may_carry, unseen)))
+    return _Told(versions, beside or any(t.id not in known and may_carry(t) for t in over_tcp))
 
 
 def _tunnelled(story: Story) -> _Told:
     opened = [carrier for carrier, tunnel in story.tunnels if tunnel.open]
-    return _over_tcp([carrier for carrier in opened if _may_carry(carrier)])
+    return _over_tcp([carrier for carrier in opened if may_carry(carrier)])
 
 
 def _on_the_wire(story: Story) -> _Told:
     """What the packets alone leave no doubt of."""
     quic = [q for q in story.quic if (q.established or q.mid_stream) and not is_dns(q)]
-    tcp = [t for t in story.tcp if _may_carry(t)]
+    tcp = [t for t in story.tcp if may_carry(t)]
     unread = [q for q in story.quic if not q.decodable and q.version_negotiation is None]
     if story.mixed or unread or (quic and (tcp or story.tcp_before)) or any(q.mid_stream for q in quic):
         return _Told(frozenset(), open=True)
@@ -255,17 +254,6 @@ def _on_the_wire(story: Story) -> _Told:
 def _over_tcp(connections: list[TcpConnection]) -> _Told:
     versions = [_version(connection) for connection in connections]
     return _Told(frozenset(v for v in versions if v is not None), open=None in versions, over_tcp=bool(versions))
-
-
-def _may_carry(connection: TcpConnection) -> bool:
-    """Whether a TCP connection may have carried an exchange: settings alone look much like a request."""
-    if connection.failed:
-        return False
-    if connection.mid_stream or connection.inner:
-        return True
-    if connection.hello is None or connection.torn:
-        return connection.client_stream.bytes_seen > 0
-    return connection.request_bytes >= SMALLEST_REQUEST and connection.response_bytes > 0
 
 
 def _version(connection: TcpConnection) -> HttpVersion | None:

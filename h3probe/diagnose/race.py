@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
-from h3probe.diagnose.words import past_proxy
+from h3probe.diagnose.words import SMALLEST_REQUEST, past_proxy, unread
 from h3probe.track.clock import NS
 from h3probe.wire.quic.versions import is_reserved
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
 
-# A TLS 1.3 client's first bytes after its Finished: below this there is no room for the 24-byte HTTP/2
-# preface and a SETTINGS frame, nor for an HTTP/1.1 request.
-SMALLEST_REQUEST = 40
 # RFC 9002, 6.2.2: an Initial is repeated after a second; one that lets three pass elsewhere gave it up.
 GIVEN_UP_NS = 3 * NS
 
@@ -66,9 +63,9 @@ def _in_one_race(story: Story, quic: QuicConnection, tcp: TcpConnection) -> bool
 
 
 def _refused_for_good(quic: QuicConnection) -> Mark | None:
-    """Where a client was refused that is known to heed it, and sent nothing after."""
-    client = recognise(quic) if quic.refusals else None
-    if client is None or client.ignores_icmp is not False:
+    """Where a client was refused and sent nothing after; None for one that is known not to heed it."""
+    client = recognise(quic)
+    if not quic.refusals or (client is not None and client.ignores_icmp):
         return None
     refused, _ = quic.refusals[0]
     return refused if (quic.last_client or quic.last).time_ns <= refused.time_ns else None
@@ -111,6 +108,13 @@ def _same_try(story: Story, one: QuicConnection, other: QuicConnection) -> bool:
     """Whether two attempts are one try at two addresses."""
     apart = abs(one.first.time_ns - other.first.time_ns)
     return one is not other and one.server.host != other.server.host and apart <= story.head_start_ns
+
+
+def opens(story: Story, race: Race) -> bool:
+    """Whether nothing that carried something came before a race."""
+    began_ns = min(race.quic.first.time_ns, race.tcp.first.time_ns)
+    ready = [q.ready for q in story.quic] + [t.ready for t in story.tcp]
+    return not any(mark is not None and mark.time_ns < began_ns for mark in ready)
 
 
 def syn_ns(tcp: TcpConnection) -> int:
@@ -161,9 +165,9 @@ def _seen(story: Story, quic: QuicConnection, tcp: TcpConnection) -> tuple[Trans
     )
     if first is None:
         return None
-    past = [q for q in past_proxy(story) if q.ready is not None and q.ready.time_ns <= first.time_ns]
-    if past:  # it may have carried an earlier one, unseen
-        return None
+    unseen = [*past_proxy(story), *unread(story)]
+    if any(c.ready is not None and c.ready.time_ns <= first.time_ns for c in unseen):
+        return None  # It may have carried an earlier one.
     # Neither of the two, where a third connection carried it, or where it is not known which.
     carrier: Transport = "quic" if first.version == "HTTP/3" else "tcp"
     racer: QuicConnection | TcpConnection = quic if carrier == "quic" else tcp

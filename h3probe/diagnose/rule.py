@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from h3probe.records import Severity
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
+    from h3probe.track.tcp import TcpConnection
     from h3probe.track.tracker import Connection
 
 # From this on a delay is a problem that a user notices.
@@ -193,9 +194,9 @@ def by_severity(story: Story, attempts: list[QuicConnection]) -> list[tuple[Seve
     return found
 
 
-def episodes(attempts: list[QuicConnection]) -> list[list[QuicConnection]]:
+def episodes[C: (QuicConnection, TcpConnection)](attempts: list[C]) -> list[list[C]]:
     """Split attempts where the client rested: what was told of one episode does not change with the next."""
-    episodes: list[list[QuicConnection]] = []
+    episodes: list[list[C]] = []
     latest_ns = 0
     for attempt in sorted(attempts, key=lambda a: a.first.time_ns):
         if not episodes or attempt.first.time_ns - latest_ns >= REST_NS:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
+    from h3probe.track.tracker import Connection
     from h3probe.track.tunnel import Tunnel
     from h3probe.wire.quic.frames import ConnectionClose
 
@@ -26,6 +27,7 @@ NO_ALPN = "TLS without ALPN (HTTP/1.1, if it is HTTP)"
 PROXY_ANSWERS = {
     403: "the proxy does not allow it",
     407: "the proxy asks for credentials",
+    500: "the proxy failed",
     502: "the proxy could not reach it",
     503: "the proxy, or the server behind it, is not available",
     504: "the proxy got no answer from it",
@@ -36,6 +38,10 @@ WITNESSES: dict[KnownFrom, str] = {
     "client-log": "by the client's own log",
     "decrypted": "as the decrypted traffic shows",
 }
+
+# A TLS 1.3 client's first bytes after its Finished: below this there is no room for the 24-byte HTTP/2
+# preface and a SETTINGS frame, nor for an HTTP/1.1 request.
+SMALLEST_REQUEST = 40
 
 AT_ONCE = "from the first request"
 TOO_LITTLE = "too little followed to tell whether a request was answered"
@@ -170,6 +176,36 @@ def past_proxy(story: Story) -> list[QuicConnection]:
     if not story.exchanges or story.exchanges[0].known_from != "proxy":
         return []
     return [q for q in story.quic if q.established and not q.exchanged and not is_dns(q)]
+
+
+def unread(story: Story) -> list[Connection]:
+    """The connections that carried nobody knows what beside the exchanges that were decrypted: no secret opens them."""
+    if not story.exchanges or story.exchanges[0].known_from != "decrypted":
+        return []
+    carriers = {exchange.connection for exchange in story.exchanges}
+    beside: list[Connection] = [q for q in story.quic if (q.established or q.mid_stream) and not is_dns(q)]
+    beside += [t for t in story.tcp if may_carry(t)]
+    return [c for c in beside if c.missed or not (c.laid_open or c.id in carriers)]
+
+
+def may_carry(connection: TcpConnection) -> bool:
+    """Whether a TCP connection may have carried an exchange: settings alone look much like a request."""
+    if connection.failed:
+        return False
+    if connection.mid_stream or connection.inner:
+        return True
+    if connection.hello is None or connection.torn:
+        return connection.client_stream.bytes_seen > 0
+    return connection.request_bytes >= SMALLEST_REQUEST and connection.response_bytes > 0
+
+
+def unasked(connection: TcpConnection) -> bool:
+    """Whether a TCP connection is known to have been closed with nothing asked on it, though it was ready."""
+    hello = connection.hello
+    if hello is None or connection.ready is None or connection.ended is None or hello.early_data:
+        return False
+    whole = not (connection.torn or connection.mid_stream or connection.inner or connection.reported)
+    return whole and connection.request_bytes < SMALLEST_REQUEST
 
 
 def cut(evidence: list[tuple[Mark, str]], limit: int = 12) -> list[tuple[Mark, str]]:

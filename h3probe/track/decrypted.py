@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Connections followed at the same time, of each transport; the one that was quiet longest leaves first.
 FOLLOWED_LIMIT = 1_024
+# Sessions in tunnels that are remembered, so that each is told of once.
+TUNNELLED_LIMIT = 65_536
 # Bytes that wait for something, over all connections; the one that would need more is given up.
 HELD_LIMIT = 128 << 20
 
@@ -40,6 +42,8 @@ class Decrypter:
         self.keys = KeyLog()
         self._tcp: BoundedTable[str, TcpFollower] = BoundedTable(FOLLOWED_LIMIT)
         self._quic: BoundedTable[str, QuicFollower] = BoundedTable(FOLLOWED_LIMIT)
+        # Sessions in a proxy's tunnel, by their random, and the connection that tells of each.
+        self._tunnelled: BoundedTable[bytes, str] = BoundedTable(TUNNELLED_LIMIT)
         # Those that wait for the secrets of a session, by its random.
         self._wanting: BoundedTable[bytes, TcpFollower | QuicFollower] = BoundedTable(FOLLOWED_LIMIT)
         self._told: list[Told] = []
@@ -75,7 +79,7 @@ class Decrypter:
         """Take a segment, after the tracker has."""
         follower = self._tcp.get(connection.id)
         if follower is None:
-            follower = TcpFollower(connection, self.keys, self._told_of)
+            follower = TcpFollower(connection, self.keys, self._told_of, self._may_tell)
             self._forget(self._tcp.put(connection.id, follower))
         if follower.over:
             return
@@ -118,6 +122,13 @@ class Decrypter:
         wanted = follower.wants
         if wanted is not None:
             self._wanting.put(wanted, follower)
+
+    def _may_tell(self, connection: TcpConnection, random: bytes) -> bool:
+        """Whether a session was not told of already: what a client says in a tunnel its proxy says on, once more."""
+        teller = self._tunnelled.get(random)
+        if teller is None and connection.tunnels is not None:
+            self._tunnelled.put(random, connection.id)
+        return teller in (None, connection.id)
 
     def _told_of(self, told: Told) -> None:
         self._told.append(told)

@@ -49,6 +49,11 @@ class Exchanges:
         """Whether a request waits for its response."""
         return bool(self._pending)
 
+    @property
+    def missed(self) -> bool:
+        """Whether a response came whose request was not seen."""
+        return bool(self._early)
+
     def request(self, request: Request, time_ns: int) -> None:
         """Take the head of a request, and when it was whole."""
         early = self._early.pop(request.stream)

@@ -144,6 +144,9 @@ class QuicFollower:
         ended = self._connection.ended
         if ended is not None:
             self._ended(ended.time_ns, CLOSED)
+        if self._exchanges is not None:
+            self._connection.missed = self._exchanges.missed
+            self._connection.laid_open = self._complete and not (self._exchanges.pending or self._exchanges.missed)
         self.give_up()
 
     def _ended(self, time_ns: int, error: str) -> None:

@@ -81,16 +81,24 @@ class TcpFollower:
         connection: The connection, which the tracker goes on filling.
         keys: The secrets known.
         tell: Takes each event.
+        may_tell: Whether a connection is the one that tells of a session, by the random of its ClientHello.
 
     Attributes:
         over: Whether nothing more is to be had from it.
     """
 
-    def __init__(self, connection: TcpConnection, keys: KeyLog, tell: Callable[[Told], None]) -> None:
+    def __init__(
+        self,
+        connection: TcpConnection,
+        keys: KeyLog,
+        tell: Callable[[Told], None],
+        may_tell: Callable[[TcpConnection, bytes], bool],
+    ) -> None:
         self.over = False
         self._connection = connection
         self._keys = keys
         self._tell = tell
+        self._may_tell = may_tell
         self._waiting: list[TcpSegment] = []
         self._waiting_bytes = 0
         self._sides: dict[bool, _Side] | None = None
@@ -145,7 +153,8 @@ class TcpFollower:
         if self._exchanges is not None and whole:
             if ended is not None:
                 self._exchanges.ended(ended[0].time_ns)
-            self._connection.laid_open = not self._exchanges.pending
+            self._connection.laid_open = not (self._exchanges.pending or self._exchanges.missed)
+        self._connection.missed = self._exchanges is not None and self._exchanges.missed
         self.give_up()
 
     def _wait(self, segment: TcpSegment) -> None:
@@ -165,7 +174,11 @@ class TcpFollower:
     def _learn_secrets(self) -> bool:
         """Go on with what has waited once both hellos, and the secrets that belong to them, are known."""
         tls, streams = self._connection.tls, (self._connection.client_stream, self._connection.server_stream)
-        if tls is None or tls.hello is None or tls.server_hello is None or not tls.hello.random:
+        if tls is None or tls.hello is None or not tls.hello.random:
+            return False
+        if not self._may_tell(self._connection, tls.hello.random):
+            raise DecodeError("another connection's session, passed on")
+        if tls.server_hello is None:
             return False
         secrets = self._keys.get(tls.hello.random)
         bases = (streams[0].base, streams[1].base)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 # A handshake that goes on for this long after the first answer has stalled.
 PATIENCE_NS = 1 * NS
+# Two probe timeouts of a client that has measured no round trip yet (RFC 9002, 6.2.2), and of one that has, in round
+# trips: whoever is silent for longer is not waiting.
+LEFT_NS = 2 * NS
+LEFT_ROUND_TRIPS = 6
 # A client that sends its Initial again after this has waited longer than any path on Earth takes; Chromium's
 # first repetition comes after 300 ms, when a slow answer may still be on its way. The JDK's comes after 999 ms.
 REPEATED_NS = 9 * NS // 10
@@ -74,6 +78,8 @@ class QuicConnection:
         gquic: The gQUIC version's name.
         nameless: Whether only 1-RTT packets were seen, which do not say their version.
         exchanged: Whether the proxy saw an exchange on it.
+        laid_open: Whether all that it carried is known, since every packet of the server's was decrypted.
+        missed: Whether responses were decrypted of which the requests were not, as those in 0-RTT without its secret.
         mid_stream: Whether the first packets were missed.
         hello: The ClientHello, whole.
         server_hello: The ServerHello, whole.
@@ -128,6 +134,8 @@ class QuicConnection:
     gquic: str | None = None
     nameless: bool = False
     exchanged: bool = False
+    laid_open: bool = False
+    missed: bool = False
     mid_stream: bool = False
     hello: ClientHello | None = None
     server_hello: ServerHello | None = None
@@ -262,7 +270,8 @@ class QuicConnection:
         if self.mid_stream:
             return "mid-stream"
         if self.answered:
-            return "stalled" if self.stuck and self.stalled_ns >= PATIENCE_NS else None
+            tried = self.stalled_ns >= PATIENCE_NS
+            return "stalled" if self.stuck and (tried or self.left(now_ns)) else None
         if self.refusals:
             return "refused"
         # A client that still waits sends its Initial again; one packet and then silence may as well be a client
@@ -274,6 +283,20 @@ class QuicConnection:
     def stuck(self) -> bool:
         """Whether all that was seen is a handshake: 1-RTT comes after it (RFC 9001, 5.7), a snaplen hides it."""
         return self.client_short is None and not self.cut
+
+    def left(self, now_ns: int) -> bool:
+        """Whether its last packets are the server's part of the handshake and the client's answer to that.
+
+        A client sends probes until its handshake is confirmed (RFC 9002, 6.2.2.1), a server repeats what was not
+        acknowledged: where both are silent one of them has ended it, in a packet that is encrypted.
+        """
+        answer, first = self.client_handshake, self.first_answer
+        if self.server_handshake is None or answer is None or first is None or self.client_short is not None:
+            return False
+        if self.server_short is not None and self.server_short.time_ns > answer.time_ns:
+            return False  # The server has the client's Finished.
+        patience = max(LEFT_NS, LEFT_ROUND_TRIPS * (first.time_ns - self.first.time_ns))
+        return self.last_client == answer and now_ns - self.last.time_ns >= patience
 
     @property
     def repeated(self) -> bool:

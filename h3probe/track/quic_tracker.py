@@ -204,7 +204,7 @@ class QuicTracker:
             connection.refusals_seen += 1
             if len(connection.refusals) < MARKS_LIMIT:
                 connection.refusals.append((mark, error))
-        if connection.refusals_seen <= 1 and not connection.answered:
+        if connection.refusals_seen <= 1 and (connection.established or not connection.answered):
             self._timeline.say(
                 connection, mark, f"ICMP {error.meaning}", transport="icmp", outgoing=False, weight="bad"
             )

@@ -97,6 +97,7 @@ class TcpConnection:
         asking: Its last one since the latest of them; None where it has sent none.
         failed: Whether the proxy reports that TLS did not get ready on it, or that the client left because of it.
         laid_open: Whether all that it carried is known: every byte was decrypted, or the proxy terminated TLS on it.
+        missed: Whether responses were decrypted of which the requests were not.
         cut: Whether payload is missing that a snaplen cut or the capture lost, before the handshake was over.
         process: The client's process.
         told_host: The host that the client's own log names for it.
@@ -133,6 +134,7 @@ class TcpConnection:
     asking: Mark | None = None
     failed: bool = False
     laid_open: bool = False
+    missed: bool = False
     cut: bool = False
     process: Process | None = None
     told_host: str | None = None
@@ -233,10 +235,11 @@ class TcpConnection:
 
     @property
     def request_bytes(self) -> int:
-        """Bytes from the client after it was ready; its Finished counts, since it marks that moment."""
+        """Bytes from the client after it was ready, and those for the application that it had sent by then."""
         if self.client_bytes_at_ready is None:
             return 0
-        return self.client_stream.bytes_seen - self.client_bytes_at_ready
+        ahead = self.tls.ahead if self.tls is not None else 0
+        return self.client_stream.bytes_seen - self.client_bytes_at_ready + ahead
 
     @property
     def response_bytes(self) -> int:

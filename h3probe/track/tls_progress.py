@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CHANGE_CIPHER_SPEC = 20
 ALERT = 21
 HANDSHAKE = 22
+APPLICATION_DATA = 23
+RECORD_HEADER = 5
 # An encrypted alert is 2 bytes, its content type and an AEAD tag: 19. A Finished is at least 53.
 LONGEST_ENCRYPTED_ALERT = 24
 # After 0-RTT data, EndOfEarlyData (RFC 8446, 4.5): 4 bytes, the content type and a tag of 16, with CCM_8 of 8.
@@ -86,7 +88,10 @@ class TlsProgress:
         hello_mark: The segment that completed it.
         ja4: Its fingerprint.
         server_hello: The ServerHello; a HelloRetryRequest does not count.
+        server_hello_mark: The segment that completed it.
         ready: When the first request could leave.
+        ahead: Bytes that the client had sent by then for the application: in one segment with its Finished, or ahead of
+            the server's (False Start, RFC 7918).
         alert: A fatal alert or one that cannot be read: who sent it, and its code where it is in the clear.
         alert_mark: When.
         garbled: Whether it could not be read on, so that its end is not known.
@@ -97,7 +102,9 @@ class TlsProgress:
     hello_mark: Mark | None = None
     ja4: str | None = None
     server_hello: ServerHello | None = None
+    server_hello_mark: Mark | None = None
     ready: Mark | None = None
+    ahead: int = 0
     alert: tuple[Side, int | None] | None = None
     alert_mark: Mark | None = None
     garbled: bool = False
@@ -143,6 +150,8 @@ class TlsProgress:
                 return
             self._record(half, record, mark, from_client=from_client)
             if self.is_over():
+                if from_client:
+                    self.ahead += len(stream) - (record.offset + RECORD_HEADER + record.length)
                 return
 
     def _is_ahead(self, content_type: int, length: int) -> bool:
@@ -166,6 +175,8 @@ class TlsProgress:
                 if not (self.hello and self.hello.early_data and record.length in END_OF_EARLY_DATA):
                     self._fail("client", None, mark)
             else:
+                if self.state is not TlsState.ANSWERED and record.content_type == APPLICATION_DATA:
+                    self.ahead += record.length
                 self._step(Step.CLIENT_PROTECTED, mark)
         else:
             half.plain += record.payload
@@ -193,7 +204,7 @@ class TlsProgress:
         if hello.is_retry:
             self._step(Step.HELLO_RETRY, mark)
             return
-        self.server_hello = without_extensions(hello)
+        self.server_hello, self.server_hello_mark = without_extensions(hello), mark
         self._step(Step.SERVER_HELLO_13 if hello.is_tls13 else Step.SERVER_HELLO_12, mark)
 
     def _alert(self, half: _Half, record: Record, mark: Mark, *, from_client: bool) -> None:

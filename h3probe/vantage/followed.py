@@ -11,29 +11,38 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 CHUNK: Final = 1 << 18
+# What a file begins with tells whether somebody has begun it anew, though it has grown past where it was read to.
+_HEAD: Final = 128
 
 
 class FollowedFile:
     """Reads what was appended since the last time; a context manager.
 
     A file that is not there yet is waited for, and so is one that has not been written since: what it holds is another
-    run's. Nothing but a plain file is opened.
+    run's. One that is emptied and written anew, as by a second library of one program, is read from its beginning
+    again. Nothing but a plain file is opened.
 
     Args:
         path: Its name.
         since_ns: What was written before this time is not looked at, nanoseconds since the epoch; 0 for everything.
+
+    Attributes:
+        begun: How often it was begun anew.
     """
 
     def __init__(self, path: Path, since_ns: int = 0) -> None:
         self.path = path
         self._since_ns = since_ns
         self._descriptor = -1
+        self._head = b""
+        self.begun = 0
 
     def read(self, limit: int = CHUNK) -> bytes:
         """Return what is there now, `limit` bytes at most; nothing where it cannot be read."""
         try:
             if not self.open():
                 return b""
+            self._look()
             return os.read(self._descriptor, limit)
         except OSError:
             return b""
@@ -44,9 +53,25 @@ class FollowedFile:
         try:
             if not self.open():
                 return 0
-            return max(os.fstat(self._descriptor).st_size - os.lseek(self._descriptor, 0, os.SEEK_CUR), 0)
+            self._look()
+            return max(self._size() - os.lseek(self._descriptor, 0, os.SEEK_CUR), 0)
         except OSError:
             return 0
+
+    def _look(self) -> None:
+        """Go back to the beginning where the file is another one than was read."""
+        position = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        head = os.read(self._descriptor, _HEAD)
+        if head.startswith(self._head) and self._size() >= position:
+            os.lseek(self._descriptor, position, os.SEEK_SET)
+        else:
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            self.begun += 1
+        self._head = head
+
+    def _size(self) -> int:
+        return os.fstat(self._descriptor).st_size
 
     def __enter__(self) -> Self:
         return self

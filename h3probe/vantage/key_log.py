@@ -65,6 +65,7 @@ class KeyLogTail:
         self.empty = True
         self._file = FollowedFile(path)
         self._rest = b""
+        self._begun = 0
         self._announced = False
 
     def events(self) -> list[Secrets]:
@@ -93,6 +94,8 @@ class KeyLogTail:
         self._file.__exit__(kind, error, traceback)
 
     def _take(self, data: bytes) -> list[Secrets]:
+        if self._file.begun > self._begun:
+            self._begun, self._rest = self._file.begun, b""  # The rest of that line is gone.
         lines, end, rest = (self._rest + data).rpartition(b"\n")
         self._rest = rest[:LONGEST_LINE]
         if not end:

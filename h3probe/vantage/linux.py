@@ -15,7 +15,7 @@ import os
 import socket
 import struct
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from h3probe.vantage.pace import Pace
@@ -34,6 +34,8 @@ _DIAG_NO_INTERFACE_NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
 _DIAG_INODE = 16 + 4 + 48 + 16  # behind both headers: the last field of struct inet_diag_msg
 _UDP = 17
 _ALL_PROCESSES_INTERVAL_S = 0.05
+MAIN_THREAD = "MainThread"
+"""What Node calls its main thread, and with it the process."""
 
 
 def diagnostic_socket() -> socket.socket:
@@ -150,11 +152,18 @@ def parent_of(pid: int) -> int | None:
 
 
 def name_of(pid: int) -> str | None:
-    """A process's name, at most 15 characters; None when it is gone."""
+    """A process's name, at most 15 characters; None when it is gone.
+
+    That is its main thread's. Where a runtime calls all of those the same, as Node does, it is the program's.
+    """
     try:
-        return Path(f"/proc/{pid}/comm").read_bytes().removesuffix(b"\n").decode(errors="replace")
+        name = Path(f"/proc/{pid}/comm").read_bytes().removesuffix(b"\n").decode(errors="replace")
+        if name == MAIN_THREAD:
+            program = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].decode(errors="replace")
+            name = PurePath(program).name[:15] or name
     except OSError:
         return None
+    return name
 
 
 CAP_DAC_OVERRIDE = 1

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from h3probe.events import Endpoint, Process
@@ -155,7 +156,7 @@ class Processes:
 
         try:
             connections = process.net_connections(kind)
-            owner = Process(pid, _printable(process.name())) if connections else None
+            owner = Process(pid, _name(process)) if connections else None
         except psutil.NoSuchProcess:
             self._family.pop(pid, None)
             return
@@ -251,9 +252,16 @@ def _process(pid: int) -> Process | None:
     import psutil  # noqa: PLC0415 - loaded when a process is looked for
 
     try:
-        return Process(pid, _printable(psutil.Process(pid).name()))
+        return Process(pid, _name(psutil.Process(pid)))
     except (psutil.Error, OSError):
         return None
+
+
+def _name(process: psutil.Process) -> str:
+    name = process.name()
+    if name == "MainThread":  # as `linux.MAIN_THREAD`
+        name = PurePath(next(iter(process.cmdline()), "")).name or name
+    return _printable(name)
 
 
 def _printable(name: str) -> str:

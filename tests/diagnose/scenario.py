@@ -136,7 +136,15 @@ CHROMIUM = Software(
     parameters=(4, 0x4752, 1, 5, 15),
     ciphers=struct.unpack(f">{len(CHROMIUM_CIPHERS) // 2}H", CHROMIUM_CIPHERS),
 )
-FIREFOX = Software(dcid=9, scid=3, datagram=1357, parameters=(1, 4, 5, 6, 15, 0x20))
+FIREFOX_CIPHERS = bytes.fromhex("130113031302c02bc02fcca9cca8c02cc030c013c00ac014009c009d002f0035")
+FIREFOX = Software(
+    dcid=9,
+    scid=3,
+    datagram=1357,
+    parameters=(1, 4, 5, 6, 15, 0x20),
+    ciphers=struct.unpack(f">{len(FIREFOX_CIPHERS) // 2}H", FIREFOX_CIPHERS),
+)
+QUIC_GO = Software(dcid=14, scid=4, datagram=1280, parameters=(7126, 5, 6, 7, 4, 8, 9, 1, 3, 11, 14, 15))
 STRANGER = Software(dcid=8, scid=8, datagram=1200, parameters=(1, 4, 15))
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from h3probe.diagnose.clients import guess_name, known_clients, recognise
-from tests.diagnose.scenario import CHROMIUM, CURL, FIREFOX, JDK, STRANGER, Network, Software
+from tests.diagnose.scenario import CHROMIUM, CURL, FIREFOX, JDK, QUIC_GO, STRANGER, Network, Software
 
 TIMERS = [(client, timer) for client in known_clients() for timer in client.timers]
 
@@ -19,7 +19,8 @@ def test_the_table_holds_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("software", "family"), [(JDK, "jdk"), (CURL, "ngtcp2"), (CHROMIUM, "chromium"), (FIREFOX, "firefox")]
+    ("software", "family"),
+    [(JDK, "jdk"), (CURL, "ngtcp2"), (CHROMIUM, "chromium"), (FIREFOX, "firefox"), (QUIC_GO, "quic-go")],
 )
 def test_a_fingerprint_names_its_client(software: Software, family: str) -> None:
     """Each client's own first Initial gives it away, and no other's."""
@@ -76,10 +77,11 @@ def test_a_reserved_parameter_does_not_hide_a_client() -> None:
 
 
 def test_tcp_says_less() -> None:
-    """Over TCP the cipher suites say Java, not which release."""
-    network = Network()
-    network.tcp(software=JDK).connects(0.0)
-    assert network.explain().tcp[0].client_guess == "Java HttpClient"
+    """Over TCP the cipher suites say Java, not which of its clients, and Mozilla, not which of its programs."""
+    for software, name in ((JDK, "Java"), (FIREFOX, "Firefox or another Mozilla program")):
+        network = Network()
+        network.tcp(software=software).connects(0.0)
+        assert network.explain().tcp[0].client_guess == name
 
 
 @pytest.mark.parametrize(("client", "timer"), TIMERS)

@@ -405,22 +405,24 @@ def test_tcp_that_passed_the_proxy_untouched_leaves_it_open() -> None:
     assert "cannot be told" in judged.reason
 
 
+@pytest.mark.parametrize("missed", [True, False])
 @pytest.mark.parametrize("laid_open", [True, False])
-def test_tcp_that_was_decrypted_carried_what_it_carried(*, laid_open: bool) -> None:
-    """A connection of which every byte was read is known to have carried nothing."""
+@pytest.mark.parametrize("over", ["tcp", "quic"])
+def test_what_was_decrypted_carried_what_it_carried(over: str, *, laid_open: bool, missed: bool) -> None:
+    """A connection that was read whole is known to have carried nothing; one with a request unread carried that."""
     network = Network()
-    quic, tcp = network.quic(), network.tcp()
+    quic, other = network.quic(), network.tcp() if over == "tcp" else network.quic()
     quic.connects(0.0)
-    tcp.connects(0.02)
+    other.connects(1.02)
     network.told(0.1, quic, "HTTP/3", known_from="decrypted", scid=quic.client_scid)
     engine = network.explain(expects="HTTP/3").engine
     (conclusion,) = [conclude(story) for story in engine.stories()]
-    (carrier,) = conclusion.story.tcp
-    carrier.laid_open = laid_open
+    carrier = conclusion.story.connections[1]
+    carrier.laid_open, conclusion.story.quic[0].missed = laid_open, missed
     weighing = Weighing()
     weighing.add(conclusion)
     (judged,) = judge(weighing, Counter({Account("example.org:443", "HTTP/3", answered=True): 1}), "HTTP/3")
-    assert judged.met is laid_open
+    assert judged.met is (laid_open and not missed)
 
 
 def test_the_order_of_origins_is_the_one_of_their_stories() -> None:

@@ -7,8 +7,9 @@ from aioquic.tls import CipherSuite
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from h3probe.events import ToldExchange
+from h3probe.events import Secrets, ToldExchange
 from h3probe.lab.authority import Authority, create_authority
+from h3probe.track.tracker import Tracker
 from h3probe.wire import qpack
 from h3probe.wire.qpack import check_section
 from h3probe.wire.quic.packets import LongPacket, split_datagram
@@ -132,6 +133,23 @@ def test_zero_rtt(authority: Authority, *, accepted: bool) -> None:
     packets = [packet for _, data in pair.packets for packet in split_datagram(data)]
     assert "zero-rtt" in [packet.kind for packet in packets if isinstance(packet, LongPacket)]
     assert exchanges(told(pair.secrets.getvalue(), pair.frames())) == [("/early", 200)]
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_request_that_was_not_read_is_missed(authority: Authority, *, logged: bool) -> None:
+    """A response without its request tells of one in 0-RTT packets, whose secret a client may not log, as Go's."""
+    first = QuicPair(authority)
+    first.exchange("/first")
+    pair = QuicPair(authority, ticket=first.tickets[0], server_takes=first.server_takes)
+    pair.exchange("/early")
+    lines = pair.secrets.getvalue().splitlines(keepends=True)
+    tracker = Tracker()
+    tracker.add_secrets(Secrets("".join(line for line in lines if logged or "EARLY" not in line).encode()))
+    for frame in pair.frames():
+        tracker.feed(frame)
+    tracker.finish()
+    (connection,) = tracker.take().settled
+    assert connection.missed is not logged
 
 
 def test_without_its_secrets_a_connection_says_nothing(recorded: tuple[str, list[Frame]]) -> None:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from h3probe.events import Secrets, ToldExchange
+from h3probe.events import Endpoint, Secrets, ToldExchange
 from h3probe.lab.authority import Authority, create_authority
 from h3probe.track.tracker import Tracker
 from h3probe.wire.packet import ACK, SYN
 from h3probe.wire.tls_hello import HELLO_RETRY_REQUEST
-from tests.track.builders import CLIENT, SERVER, to_frame
+from tests.track.builders import CLIENT, MS, SERVER, START, to_frame
 from tests.track.decrypted_builders import ALT_SVC, Http2Pair, TlsPair, alt_svc, exchanges, told
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def test_a_hello_retry_request(authority: Authority, tmp_path: Path) -> None:
 
 
 def test_a_tunnel_through_a_proxy(authority: Authority, tmp_path: Path) -> None:
-    """TLS behind a CONNECT is read as any other."""
+    """TLS behind a CONNECT is read as any other, and once: the proxy's own connection says the same."""
     tls = TlsPair(authority, tmp_path)
     Http2Pair(tls).exchange("/inside")
     asked = b"CONNECT example.com:443 HTTP/1.1\r\nhost: example.com:443\r\n\r\n"
@@ -131,7 +131,16 @@ def test_a_tunnel_through_a_proxy(authority: Authority, tmp_path: Path) -> None:
         replace(tls.segments[2], payload=asked, length=len(asked)),
         replace(tls.segments[1], flags=ACK, seq=tls.segments[1].seq + 1, payload=answered, length=len(answered)),
     ]
-    assert found(tls.secrets, [*tls.segments[:3], *tunnel, *moved[3:]]) == [("/inside", 200)]
+    begin = [*tls.segments[:3], *tunnel]
+    assert found(tls.secrets, [*begin, *moved[3:]]) == [("/inside", 200)]
+    # The proxy says the same on, on a connection of its own; what comes back comes there first.
+    beyond = {CLIENT: Endpoint(SERVER.host, 50_099), SERVER: Endpoint(bytes((203, 0, 113, 1)), 443)}
+    onward = [replace(s, source=beyond[s.source], destination=beyond[s.destination]) for s in tls.segments]
+    begin += onward[:3]
+    for inside, outside in zip(moved[3:], onward[3:], strict=True):
+        begin += [inside, outside] if inside.source == CLIENT else [outside, inside]
+    numbered = [replace(s, frame=n, time_ns=START + n * MS) for n, s in enumerate(begin, 1)]
+    assert found(tls.secrets, numbered) == [("/inside", 200)]
 
 
 def test_sequence_numbers_that_wrap(recorded: tuple[bytes, list[TcpSegment]]) -> None:

@@ -86,6 +86,18 @@ def test_tls12_is_ready_with_the_servers_finished() -> None:
     assert talk.tls.server_hello.alpn == "h2"
 
 
+def test_what_is_asked_before_the_connection_is_ready() -> None:
+    """A request in one segment with the client's Finished, or ahead of the server's (RFC 7918), is one."""
+    talk = Talk().say(client=HELLO).say(server=TLS13_SERVER_FLIGHT).say(client=TLS13_FINISHED + protected(200))
+    assert (talk.tls.ready, talk.tls.ahead) == (Mark(3, 3), len(protected(200)))
+    talk = Talk().say(client=HELLO).say(server=SERVER_12).say(client=CLIENT_12).say(client=protected(200))
+    assert talk.tls.ready is None
+    talk.say(server=FINISHED_12)
+    assert (talk.tls.ready, talk.tls.ahead) == (Mark(5, 5), 200)
+    talk = Talk().say(client=HELLO).say(server=SERVER_12).say(client=CLIENT_12).say(server=FINISHED_12)
+    assert talk.tls.ahead == 0
+
+
 def test_tls12_resumption() -> None:
     """TLS 1.2 with a resumed session: the server finishes first, right after its ServerHello."""
     talk = Talk().say(client=HELLO).say(server=handshake(server_hello(tls12=True)) + FINISHED_12)

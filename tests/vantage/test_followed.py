@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 from h3probe.vantage.followed import FollowedFile
 
 if TYPE_CHECKING:
@@ -41,3 +43,16 @@ def test_only_files_are_read(tmp_path: Path) -> None:
     for name in ("pipe", "."):
         with FollowedFile(tmp_path / name) as followed:
             assert (followed.read(), followed.left) == (b"", 0)
+
+
+@pytest.mark.parametrize("anew", [b"2", b"another, which is longer"])
+def test_a_file_that_is_begun_anew_is_read_anew(tmp_path: Path, anew: bytes) -> None:
+    """Whether it is shorter than what was read, or longer by the time that anyone looks."""
+    path = tmp_path / "log"
+    path.write_bytes(b"the first")
+    with FollowedFile(path) as followed:
+        assert followed.read() == b"the first"
+        path.write_bytes(anew)
+        assert followed.left == len(anew)
+        assert (followed.read(), followed.begun) == (anew, 1)
+        assert (followed.read(), followed.begun) == (b"", 1)

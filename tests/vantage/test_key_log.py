@@ -9,6 +9,7 @@ from h3probe.vantage.key_log import LONGEST_LINE, KeyLogTail, key_log_environmen
 from h3probe.vantage.proxy_settings import kind_of
 
 LINE = b"CLIENT_RANDOM " + b"11" * 32 + b" " + b"22" * 48 + b"\n"
+OTHER = LINE.replace(b"11", b"33")
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,20 @@ def test_whole_lines_are_told(tmp_path: Path) -> None:
             assert tail.events() == []
         assert tail.rest() == [Secrets(LINE, growing=True)]
         assert not tail.empty
+
+
+def test_a_log_that_a_second_library_begins_anew(tmp_path: Path) -> None:
+    """What one library of a program wrote is told though another one, as qh3, empties the file first."""
+    path = tmp_path / "keys.log"
+    path.write_bytes(b"")
+    with KeyLogTail(path) as tail:
+        tail.events()
+        path.write_bytes(LINE + LINE[:40])
+        assert tail.events() == [Secrets(LINE, growing=True)]
+        path.write_bytes(OTHER)
+        assert tail.events() == [Secrets(OTHER, growing=True)]
+        path.write_bytes(LINE * 3)
+        assert tail.rest() == [Secrets(LINE * 3, growing=True)]
 
 
 def test_an_endless_line_is_not_kept(tmp_path: Path) -> None:

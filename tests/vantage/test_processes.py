@@ -55,6 +55,16 @@ def test_name_of_the_owner(child: StartChild) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a process renames itself in another way there")
+@pytest.mark.parametrize("root", [True, False])
+def test_the_name_of_a_main_thread_is_nobodys(child: StartChild, *, root: bool) -> None:
+    """Node calls its main thread so, and with it the process: the program's name says more."""
+    theirs = child(f"{WILDCARD_UDP6}; open('/proc/self/comm', 'w').write('MainThread')")
+    owner = Processes(theirs.pid if root else None).owner(17, Endpoint(LOOPBACK4, theirs.port))
+    assert owner is not None
+    assert owner.name.startswith("python")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process renames itself in another way there")
 def test_name_without_control_characters(child: StartChild) -> None:
     """A name that a process has given itself is safe to print."""
     theirs = child(f"{WILDCARD_UDP6}; open('/proc/self/comm', 'w').write('\\x1b[31mred')")

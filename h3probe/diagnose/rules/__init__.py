@@ -19,6 +19,7 @@ from h3probe.diagnose.rules import (
     proxy_refused,
     proxy_strips_alt_svc,
     quic_closed,
+    quic_lost,
     quic_refused,
     quic_stalled,
     quic_unanswered,
@@ -29,6 +30,7 @@ from h3probe.diagnose.rules import (
     socket_fan_out,
     stale_alt_svc,
     stuck_on_quic,
+    tls_failed,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +50,10 @@ _RULES = (
     quic_refused.RULE,
     quic_stalled.RULE,
     quic_closed.RULE,
+    quic_lost.RULE,
     quic_version_mismatch.RULE,
     race_lost.RULE,
+    tls_failed.RULE,
     ca_rejected.RULE,
     server_distrusted.RULE,
     proxy_refused.RULE,

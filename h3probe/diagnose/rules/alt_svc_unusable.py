@@ -61,7 +61,7 @@ def _second_line(lines: Sequence[str], parsed: AltSvc) -> list[str]:
     first = parse(lines[:1])
     if any(a.protocol == "h3" for a in first.alternatives) or not parsed.alternatives:
         return []
-    return ["h3 stands in a second header line, and this client reads the first line only"]
+    return ["h3 stands in a second header line, and the JDK's HttpClient reads the first line only"]
 
 
 def check(story: Story) -> Iterator[Finding]:

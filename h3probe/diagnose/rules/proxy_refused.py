@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import NOTICEABLE_S, Finding, Rule
+from h3probe.diagnose.story import REST_NS
 from h3probe.diagnose.words import PROXY_ANSWERS, cut, left_early, proxy_asked, upstream_failure
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
@@ -25,6 +27,7 @@ ADVICE_BY_STATUS = {
     403: "The proxy's rules do not allow this host or port: ask whoever runs it for an exception.",
     407: "Give the client credentials for the proxy; the JDK also needs an Authenticator, and "
     "-Djdk.http.auth.tunneling.disabledSchemes= for Basic.",
+    500: "Look at the proxy's log, and from its own host whether the name is found: some say so of one that is not.",
     502: "The proxy could not reach the server: look from the proxy's own host.",
     503: "The proxy could not serve it: look from its own host whether the server can be reached, then at the proxy.",
     504: "The proxy got no answer from the server: look from the proxy's own host.",
@@ -53,17 +56,45 @@ def check(story: Story) -> Iterator[Finding]:
     """Fire for tunnels that were refused, or answered late, or not at all, and for plain requests that were refused."""
     yield from _plain(story)
     late: list[tuple[TcpConnection, Tunnel]] = []
+    refused: list[Finding] = []
     for carrier, tunnel in story.tunnels:
         if tunnel.error is not None and tunnel.error.lower().startswith(_LEFT):
             continue
         if tunnel.status is not None and not tunnel.open:
-            yield _refused(story, carrier, tunnel)
+            refused.append(_refused(story, carrier, tunnel))
         elif tunnel.status is None and carrier.ended is not None and _silent(carrier, tunnel):
             yield _unanswered(carrier, tunnel)
         elif tunnel.open and _waited(tunnel) > NOTICEABLE_S:
             late.append((carrier, tunnel))
+    yield from _alike(refused)
     if late:
         yield _late(story, late)
+
+
+def _alike(refused: list[Finding]) -> list[Finding]:
+    """The same refusal again and again, as browsers get it, is one finding for each time that the client was at it."""
+    groups: dict[tuple[Severity, str, str], list[list[Finding]]] = {}
+    for finding in refused:
+        alike = groups.setdefault((finding.severity, finding.summary, finding.advice), [])
+        if not alike or _asked_ns(finding) - _asked_ns(alike[-1][-1]) >= REST_NS:
+            alike.append([])
+        alike[-1].append(finding)
+    return [group[0] if len(group) == 1 else _of_many(group) for alike in groups.values() for group in alike]
+
+
+def _asked_ns(finding: Finding) -> int:
+    return finding.evidence[0][0].time_ns
+
+
+def _of_many(group: list[Finding]) -> Finding:
+    first = group[0]
+    return replace(
+        first,
+        summary=f"{first.summary} That was {len(group)} times.",
+        evidence=cut([row for finding in group for row in finding.evidence]),
+        about=[connection for finding in group for connection in finding.about],
+        cost=max((finding.cost for finding in group if finding.cost is not None), default=None),
+    )
 
 
 def _silent(carrier: TcpConnection, tunnel: Tunnel) -> bool:

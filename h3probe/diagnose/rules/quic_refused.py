@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 SLUG = "quic-refused"
 ADVICE_CLOSED = (
-    "No program listens on this UDP port there: start the server's HTTP/3 listener, or stop advertising it "
-    "(Alt-Svc, DNS HTTPS record)."
+    "No program listens on this UDP port there, or that host's own firewall rejects it, which looks the same: start "
+    "the server's HTTP/3 listener, open the port, or stop advertising it (Alt-Svc, DNS HTTPS record)."
 )
 ADVICE_PROHIBITED = "A firewall on the way rejects UDP to this port: ask whoever runs the host that sent the error."
 ADVICE_UNREACHABLE = "The network has no way to this address: look at routes and addresses."
@@ -53,7 +53,7 @@ def _meaning(error: IcmpError, server: Endpoint) -> tuple[str, str]:
         where = f"the client's own host ({sender})"
     if error.kind == "port-unreachable":
         if error.sender == server.host:
-            return f"port unreachable, from {where}: nothing listens on UDP {server.port} there", ADVICE_CLOSED
+            return f"port unreachable, from {where}: nothing takes UDP {server.port} there", ADVICE_CLOSED
         if error.sender == error.recipient:
             return f"port unreachable, from {where} and not from the server", ADVICE_PROHIBITED
         return f"port unreachable, sent by {sender} on the way and not by the server", ADVICE_PROHIBITED
@@ -98,7 +98,8 @@ RULE = Rule(
     looks_for=(
         "An ICMP or ICMPv6 unreachable error that quotes the client's datagram, and no datagram from the server. "
         "A closed port (3/3, 1/4) and a firewall's refusal (3/13 and the like, 1/1) are told apart, and so is who "
-        "sent it. Errors about the server's packets mean that the client's process ended, and do not count."
+        "sent it; a firewall on the server itself may call a port closed (iptables' REJECT does, unless told "
+        "otherwise). Errors about the server's packets mean that the client's process ended, and do not count."
     ),
     advice=f"{ADVICE_CLOSED} {ADVICE_PROHIBITED}",
     sources=("RFC 792", "RFC 1812, 5.2.7.1", "RFC 4443, 3.1", "measured: the JDK's socket does not see ICMP errors"),

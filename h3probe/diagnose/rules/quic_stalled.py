@@ -21,6 +21,10 @@ ADVICE = (
     "Compare with a capture taken on the other side: which of the two sides' datagrams do not arrive? "
     "Large datagrams that are lost where small ones pass point at the path MTU."
 )
+ADVICE_LEFT = (
+    "The client ended it, most often since it does not accept the certificate: its own error or log says. Browsers do "
+    "so too over QUIC where the authority was installed by hand."
+)
 # RFC 9000, 14.1: a path that does not carry this cannot carry QUIC.
 SMALLEST_INITIAL = 1_200
 AMPLIFICATION = 3
@@ -68,12 +72,21 @@ def _finding(story: Story, attempt: QuicConnection) -> Finding:
     else:
         summary = f"The QUIC handshake with {attempt.server} began and did not finish"
     waited = seconds(attempt.stalled_ns / NS)
-    signs = _signs(attempt)
-    summary += f" in the {waited} seen after that ({initials(attempt)})"
+    signs, advice = _signs(attempt), ADVICE
+    if attempt.left(story.now_ns) and attempt.client_handshake is not None:
+        silence = seconds((story.now_ns - attempt.last.time_ns) / NS)
+        summary += (
+            f": the client answered the server's part of it, in packets that are encrypted, and for {silence} after "
+            "that neither of the two sent anything: one that waits would repeat itself"
+        )
+        evidence.append((attempt.client_handshake, "the client's last packet: a Handshake packet"))
+        signs, advice = [], ADVICE_LEFT
+    else:
+        summary += f" in the {waited} seen after that ({initials(attempt)})"
     summary += f": {'; '.join(signs)}." if signs else "."
     if attempt.too_big is not None:
         evidence.append((attempt.too_big[0], "ICMP: too big"))
-    return Finding(SLUG, severity_of_failure(story, attempt), summary, cut(evidence), ADVICE, [attempt])
+    return Finding(SLUG, severity_of_failure(story, attempt), summary, cut(evidence), advice, [attempt])
 
 
 RULE = Rule(
@@ -83,9 +96,15 @@ RULE = Rule(
     looks_for=(
         "An answer from the server, then no end of the handshake for a second or more: no 1-RTT packet from the "
         "client. Says which packets are missing, how large the largest answered datagram was, and whether the "
-        "server had to wait for the client (anti-amplification)."
+        "server had to wait for the client (anti-amplification). Or the client answered the server's part of it and "
+        "both fell silent: one that does not accept the certificate ends it in a packet that is encrypted."
     ),
     advice=ADVICE,
-    sources=("RFC 9000, 8.1 and 14", "RFC 9001, 4.1.2"),
+    sources=(
+        "RFC 9000, 8.1 and 14",
+        "RFC 9001, 4.1.2",
+        "RFC 9002, 6.2.2",
+        "measured: Firefox 153 and curl 8.23 with an authority that they do not know",
+    ),
     check=check,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.race import opens
 from h3probe.diagnose.rule import Finding, Rule
 from h3probe.diagnose.words import WITNESSES, cut, used_version
 from h3probe.text import count, seconds
@@ -64,9 +65,10 @@ def _finding(story: Story, race: Race) -> Finding:
     began = race.tcp.syn or race.tcp.first
     ready = race.tcp.ready or race.tcp.first
     took = seconds((ready.time_ns - min(began.time_ns, race.quic.first.time_ns)) / NS)
+    carried = "carried the first exchange" if opens(story, race) else "carried what came next"
     summary = (
-        f"QUIC and TCP raced, and TCP ({used_version(story, race.tcp)}) carried the first exchange, ready after "
-        f"{took}: {_how_quic_went(story, race)}."
+        f"QUIC and TCP raced, and TCP ({used_version(story, race.tcp)}) {carried}, ready after {took}: "
+        f"{_how_quic_went(story, race)}."
     )
     order = "after" if race.head_start >= 0 else "before"
     evidence: list[tuple[Mark, str]] = [

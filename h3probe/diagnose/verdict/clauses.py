@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.verdict.tcp_ended import tcp_ended
-from h3probe.diagnose.words import close_text, initials, is_h3
+from h3probe.diagnose.words import close_text, initials, is_h3, unasked
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.wire.quic.versions import is_reserved
@@ -118,6 +118,8 @@ def tcp_beside(story: Story) -> str:
         return "no TCP was seen"
     if any(map(is_cut, story.tcp)):
         return "what became of TCP is not in the capture"
+    if any(map(unasked, story.tcp)):
+        return "TCP was closed with nothing asked on it"
     return tcp_ended(story) or "TCP did not get ready"
 
 

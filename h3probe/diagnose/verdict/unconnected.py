@@ -14,12 +14,15 @@ from h3probe.diagnose.verdict.clauses import (
     unreadable,
 )
 from h3probe.diagnose.verdict.tcp_ended import tcp_ended
-from h3probe.diagnose.words import http_over_tcp
+from h3probe.diagnose.words import http_over_tcp, unasked
 from h3probe.text import clean
 from h3probe.wire.quic.versions import is_reserved
 
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
+
+
+LOST_SIGHT = "What became of QUIC and TCP is not in the capture."
 
 
 def nothing_ready(story: Story) -> str:
@@ -33,13 +36,10 @@ def nothing_ready(story: Story) -> str:
         ended = opening(quic_ended(story, story.quic[0]))
         return f"{ended}; a TCP connection from before the capture may carry requests."
     outcomes = {t.outcome(story.now_ns) for t in story.tcp}
+    if any(map(unasked, story.tcp)):
+        return _unused(story)
     if story.quic and story.tcp:
-        failed = all(story.failed(q) for q in story.quic)
-        if failed and not outcomes <= NO_CONNECTION:
-            return f"{opening(quic_ended(story, story.quic[0]))}, and what became of TCP is not in the capture."
-        if not failed:
-            return "What became of QUIC and TCP is not in the capture."
-        return f"No connection: {quic_ended(story, story.quic[0])}, and {tcp_beside(story)}."
+        return _neither(story, tcp_failed=outcomes <= NO_CONNECTION)
     if story.quic:
         return _no_quic(story)
     if all(t.refused for t in story.tcp) or outcomes <= NO_CONNECTION:
@@ -52,6 +52,30 @@ def nothing_ready(story: Story) -> str:
     garbled = all(t.garbled for t in story.tcp)
     why = "with TLS that cannot be read" if garbled else "and its start or its end is not in the capture"
     return f"{only}, {why}: what it carried cannot be told."
+
+
+def _neither(story: Story, *, tcp_failed: bool) -> str:
+    """The verdict where neither QUIC nor TCP got anywhere as far as is seen."""
+    unfinished = [q for q in story.quic if not story.failed(q)]
+    if not tcp_failed:
+        ended = opening(quic_ended(story, story.quic[0]))
+        return LOST_SIGHT if unfinished else f"{ended}, and what became of TCP is not in the capture."
+    if not unfinished:
+        return f"No connection: {quic_ended(story, story.quic[0])}, and {tcp_beside(story)}."
+    if not all(q.answered and q.stuck and not q.mid_stream for q in unfinished):
+        return LOST_SIGHT
+    return f"No connection is seen: {quic_ended(story, unfinished[0])}, and {tcp_beside(story)}."
+
+
+def _unused(story: Story) -> str:
+    """The verdict where the best that came of it is TCP that was closed with nothing asked on it."""
+    if not all(unasked(t) or t.outcome(story.now_ns) in NO_CONNECTION for t in story.tcp):
+        return "What became of TCP is not in the capture."
+    closed = "TLS over TCP was ready, and closed before anything was asked"
+    if story.quic:
+        return f"No request is seen: {quic_ended(story, story.quic[0])}, and {closed}."
+    none = "whether QUIC was tried cannot be told" if story.mixed else f"no QUIC packet was sent{story.as_far_as}"
+    return f"No request is seen: {closed}; {none}."
 
 
 def _no_quic(story: Story) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.race import opens
 from h3probe.diagnose.rule import severity_of_failure
 from h3probe.diagnose.verdict.clauses import (
     IN_THE_CLEAR,
@@ -19,7 +20,7 @@ from h3probe.diagnose.verdict.clauses import (
 )
 from h3probe.diagnose.verdict.unconnected import nothing_ready
 from h3probe.diagnose.verdict.waits import fallback_waits, kept_waiting, later_wait, then
-from h3probe.diagnose.words import AT_ONCE, TOO_LITTLE, http_over_tcp
+from h3probe.diagnose.words import AT_ONCE, TOO_LITTLE, http_over_tcp, unasked
 from h3probe.text import seconds
 from h3probe.track.clock import NS
 
@@ -33,28 +34,21 @@ if TYPE_CHECKING:
 def from_the_wire(story: Story) -> str:
     """What packets alone tell."""
     quic = [q for q in story.quic if q.established and not q.mid_stream and not q.unconfirmed]
-    tcp = [t for t in story.tcp if t.ready is not None and not t.failed]
+    tcp = [t for t in story.tcp if t.ready is not None and not t.failed and not unasked(t)]
     if story.crowded and tcp and all(story.failed(q) for q in story.quic):
         attempts = f"{len(story.quic)} attempts, several at once"
         return f"{http_over_tcp(tcp[0])}, not HTTP/3: {quic_ended(story, story.quic[0])}, the first of {attempts}."
     if story.crowded and story.tcp:
         return "Several QUIC attempts ran at once; which TCP connection belongs to which of them cannot be told."
-    if story.races and (quic or tcp) and _begins_with(story, story.races[0]):
+    if story.races and (quic or tcp) and opens(story, story.races[0]):
         return _raced(story, story.races[0]) + quic_broke_off(story.races[0].quic) + then(story)
     if quic and tcp:
-        return _both(quic[0], tcp[0]) + quic_broke_off(quic[0]) + then(story)
+        return _both(story, quic[0], tcp[0]) + quic_broke_off(quic[0]) + then(story)
     if quic:
         return _quic_alone(story, quic[0]) + quic_broke_off(quic[0])
     if tcp:
         return _tcp_alone(story, tcp[0])
     return nothing_ready(story)
-
-
-def _begins_with(story: Story, race: Race) -> bool:
-    """Whether nothing that carried something came before a race."""
-    began_ns = min(race.quic.first.time_ns, race.tcp.first.time_ns)
-    ready = [q.ready for q in story.quic] + [t.ready for t in story.tcp]
-    return not any(mark is not None and mark.time_ns < began_ns for mark in ready)
 
 
 def _raced(story: Story, race: Race) -> str:
@@ -76,15 +70,15 @@ def _raced(story: Story, race: Race) -> str:
     return text
 
 
-def _both(quic: QuicConnection, tcp: TcpConnection) -> str:
+def _both(story: Story, quic: QuicConnection, tcp: TcpConnection) -> str:
     tcp_name, quic_name = http_over_tcp(tcp), http_over_quic(quic)
     ready_ns = tcp.ready.time_ns if tcp.ready is not None else tcp.first.time_ns
     if quic.first.time_ns > ready_ns:
         gap = seconds((quic.first.time_ns - ready_ns) / NS)
         took = f" and was ready {seconds((quic.ready.time_ns - quic.first.time_ns) / NS)} later" if quic.ready else ""
         began = f"QUIC began {gap} after TCP was ready{took}"
-        client, ended = recognise(quic), tcp.ended
-        if client is not None and client.opens_unused and (ended is None or ended[0].time_ns > quic.first.time_ns):
+        client = recognise(quic)
+        if client is not None and client.opens_unused and story.tcp_open_at(quic.first.time_ns) is not None:
             return (
                 f"{tcp_name} first, and {quic_name} beside it: {began}. {client.name} opens such a connection whether "
                 "or not a request goes over it; its own log tells."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from h3probe.diagnose.verdict.clauses import IN_THE_CLEAR, error_of
 from h3probe.diagnose.verdict.waits import then
 from h3probe.diagnose.verdict.wire import from_the_wire
-from h3probe.diagnose.words import WITNESSES, past_proxy
+from h3probe.diagnose.words import WITNESSES, past_proxy, unread
 from h3probe.text import clean, count, seconds
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _exchanged(story: Story) -> str:
     over, rest = "", ""
     if past_proxy(story):
         over, rest = " over TCP", " QUIC went past the proxy: what it carried is not counted."
-    return _seen(story, over) + rest + _ready_not_carried(story)
+    return _seen(story, over) + rest + _unread(story) + _ready_not_carried(story)
 
 
 def _seen(story: Story, over: str) -> str:
@@ -44,19 +44,27 @@ def _seen(story: Story, over: str) -> str:
     failed = story.unanswered
     without = f"; {count(len(failed), 'request')} got no response{_said(failed)}" if failed else ""
     where = WITNESSES[story.exchanges[0].known_from]
+    which = " that was answered" if without else " that could be read" if unread(story) else ""
     if story.astray and story.exchanges[0].known_from == "client-log":
         counts = Counter([first, *later]).items()
         some = " and ".join(f"{version} for {count(number, 'request')}" for version, number in counts)
         return f"{some}{over}, {where}{without}; it tells of further ones, which lead to no connection seen here."
     if not later:
-        answered = " that was answered" if without else ""
-        return f"{first} for the one request{over}{answered}, {where}{without}."
+        return f"{first} for the one request{over}{which}, {where}{without}."
     if set(later) == {first}:
-        answered = " that were answered" if without else ""
         both = "both" if len(later) == 1 else f"all {len(later) + 1}"
-        return f"{first} for {both} requests{over}{answered}, {where}{without}."
+        return f"{first} for {both} requests{over}{which.replace('was', 'were')}, {where}{without}."
     rest = " and ".join(f"{version} for {number}" for version, number in Counter(later).items())
     return f"{first} for the first request{over}, then {rest}, {where}{without}."
+
+
+def _unread(story: Story) -> str:
+    """Say so where other connections may have carried requests too, which no secret opened."""
+    closed = unread(story)
+    if not closed:
+        return ""
+    over = " and ".join({"quic": "QUIC", "tcp": "TCP"}[t] for t in dict.fromkeys(c.transport for c in closed))
+    return f" {count(len(closed), 'connection')} over {over} may have carried more, which no secret known opens."
 
 
 def _said(failed: list[Seen]) -> str:

@@ -361,6 +361,20 @@ def test_a_plain_request_is_no_tunnel() -> None:
     assert network.explain().found(RULE) == []
 
 
+def test_the_same_refusal_again_is_told_once() -> None:
+    """A browser asks a dozen times in a row; what it gets hours later is another story's."""
+    network = Network()
+    for at in (0.0, 0.5, 1.0, 200.0):
+        tcp = network.tcp(server=PROXY, port=3128)
+        tcp.asks_proxy(at, "example.org:443")
+        tcp.proxy_answers(at + 0.05, 500)
+        tcp.fin(at + 0.1)
+    first, second = network.explain().found(RULE)
+    assert first.summary.endswith("answered 500 to CONNECT example.org:443: the proxy failed. That was 3 times.")
+    assert (first.severity, len(first.evidence)) == ("problem", 6)
+    assert second.summary.endswith("the proxy failed.")
+
+
 @pytest.mark.parametrize(
     ("waited", "severity", "said"), [(0.1, "notice", "the client left"), (30.0, "problem", "did not")]
 )

@@ -9,13 +9,13 @@ PROHIBITED = (3, 13)
 
 
 def test_a_closed_port_is_told_from_a_firewall() -> None:
-    """Port unreachable from the server itself means that nothing listens; the advice is about the server."""
+    """Port unreachable from the server itself means that nothing takes it; the advice is about the server."""
     network = Network()
     quic = network.quic(software=CURL)
     quic.initial(0.0)
     quic.unreachable(0.02)
     finding = network.explain().the(RULE)
-    assert "nothing listens on UDP 443 there" in finding.summary
+    assert "nothing takes UDP 443 there" in finding.summary
     assert "20 ms" in finding.summary
     assert finding.severity == "problem"
     assert "HTTP/3 listener" in finding.advice
@@ -40,7 +40,7 @@ def test_a_firewall_is_named_by_its_address(code: tuple[int, int], sender: str |
     assert words in finding.summary
     assert (sender or "that host itself") in finding.summary
     assert "firewall" in finding.advice
-    assert "nothing listens" not in finding.summary
+    assert "nothing takes" not in finding.summary
 
 
 def test_an_unreachable_network_is_a_matter_of_routes() -> None:

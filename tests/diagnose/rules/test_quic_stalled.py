@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnose.scenario import ROUTER, Network
+from tests.diagnose.scenario import FIREFOX, ROUTER, Network, Quic
 
 RULE = "quic-stalled"
 
@@ -168,6 +168,51 @@ def test_tcp_beside_it_makes_it_a_notice(*, raced: bool) -> None:
     quic.answers(0.03)
     quic.acknowledges(1.5)
     assert network.explain().the(RULE).severity == "notice"
+
+
+def left(network: Network) -> Quic:
+    """A client that answers the server's part of the handshake in packets that are encrypted, and is silent after."""
+    quic = network.quic(software=FIREFOX)
+    quic.initial(0.0)
+    quic.answers(0.01)
+    quic.server_handshake(0.011)
+    quic.client_handshake(0.02)
+    return quic
+
+
+def test_a_client_that_leaves_without_a_word_that_can_be_read() -> None:
+    """Two seconds of silence on both sides are the end of it: whoever waits repeats itself."""
+    network = Network()
+    left(network)
+    network.tcp().connects(0.05)
+    network.bystander(2.03)
+    explained = network.explain()
+    finding = explained.the(RULE)
+    assert finding.severity == "notice"
+    assert "for 2.01 s after that neither of the two sent anything" in finding.summary
+    assert "certificate" in finding.advice
+    assert [(race.carried, race.carried_known_from) for race in explained.races] == [("tcp", "inferred")]
+
+
+@pytest.mark.parametrize("more", ["soon", "far", "server", "client", "lost"])
+def test_a_client_that_may_go_on(more: str) -> None:
+    """It may, where little time has passed for the path's length, or the server goes on as if it were finished."""
+    network = Network()
+    if more == "far":
+        quic = network.quic()
+        quic.initial(0.0)
+        quic.answers(0.7)
+        quic.server_handshake(0.701)
+        quic.client_handshake(0.702)
+    else:
+        quic = left(network)
+    if more == "server":
+        quic.response(0.05)
+    elif more == "client":
+        quic.request(0.05)
+    network.bystander(1.5 if more == "soon" else 3.0)
+    explained = network.explain(seen=lambda packet: more != "lost" or packet.by != "server")
+    assert explained.found(RULE) == []
 
 
 def test_a_retry_says_nothing_of_sizes() -> None:

@@ -185,8 +185,11 @@ def test_an_answer_that_leads_to_no_connection_may_have_been_on_it() -> None:
 def test_what_no_log_tells_is_bytes() -> None:
     """Decrypted TCP says nothing of QUIC, of which everyone sees bytes, and no requests."""
     network = Network()
-    _, tcp = both_ready(network)
+    quic, tcp = network.quic(software=JDK), network.tcp(software=JDK)
+    tcp.connects(0.01)
     network.told(0.1, tcp, "HTTP/2", known_from="decrypted")
+    quic.initial(0.0)
+    quic.completes(0.2)
     summary = network.explain().the(RULE).summary
     assert "request" not in summary
     assert summary.endswith("of the server's followed on it, encrypted.")

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from h3probe.wire.packet import ACK
 from tests.diagnose.scenario import ROUTER, Network, Packet
 from tests.diagnose.verdict.setups import at_the_proxy
+from tests.wire import hello_builder as tls
 
 
 def test_no_connection_at_all() -> None:
@@ -136,6 +138,63 @@ def test_tls_that_fails_at_a_reverse_proxy() -> None:
     proxy.hello(0.0, tcp)
     proxy.ended(0.1, tcp, after_hello=30)
     assert at_the_proxy(network).startswith("No connection: TLS ended before it was ready")
+
+
+def test_tcp_on_which_nothing_was_asked_carried_nothing() -> None:
+    """A client that closes as soon as TLS is ready has not used HTTP of any version."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.opens(0.0)
+    tcp.rst(0.1, by="client")
+    network.bystander(0.2)
+    assert network.explain().sentence == (
+        "No request is seen: TLS over TCP was ready, and closed before anything was asked; no QUIC packet was sent."
+    )
+
+
+def test_neither_quic_nor_tcp_came_to_anything() -> None:
+    """A capture that ends with the client's exit is too short to say what became of QUIC; it was not ready."""
+    network = Network()
+    quic, tcp = network.quic(), network.tcp()
+    quic.initial(0.0)
+    quic.answers(0.01)
+    quic.server_handshake(0.011)
+    quic.client_handshake(0.02)
+    tcp.opens(0.03)
+    tcp.rst(0.2, by="client")
+    assert network.explain().sentence == (
+        "No request is seen: QUIC was not ready, and TLS over TCP was ready, and closed before anything was asked."
+    )
+
+
+def test_tcp_that_failed_beside_quic_that_was_not_finished() -> None:
+    """What the capture shows of both is said, and not that it does not show it."""
+    network = Network()
+    quic, tcp = network.quic(), network.tcp()
+    quic.initial(0.0)
+    quic.answers(0.01)
+    quic.server_handshake(0.011)
+    quic.client_handshake(0.02)
+    tcp.syn(0.03)
+    tcp.accepts(0.04)
+    tcp.hello(0.05)
+    tcp.server_flight(0.06)
+    tcp.fin(0.07)
+    assert network.explain().sentence == "No connection is seen: QUIC was not ready, and TCP did not get ready."
+
+
+def test_what_is_asked_with_the_finished_is_asked() -> None:
+    """A client may send its request in the segment that ends the handshake."""
+    network = Network()
+    tcp = network.tcp()
+    tcp.syn(0.0)
+    tcp.accepts(0.01)
+    tcp.hello(0.02)
+    tcp.server_flight(0.03)
+    tcp.segment(0.04, "client", ACK, tls.record(23, bytes(53)) + tls.record(23, bytes(200)))
+    tcp.response(0.05)
+    tcp.fin(0.06)
+    assert network.explain().sentence.startswith("HTTP/2 or HTTP/1.1: no QUIC packet was sent")
 
 
 def test_what_is_known_of_one_side_is_said() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from h3probe.wire.quic.versions import V2
-from tests.diagnose.scenario import CHROMIUM, CLIENT, JDK, Network
+from tests.diagnose.scenario import CHROMIUM, CLIENT, FIREFOX, JDK, Network
 from tests.wire import quic_builder as packets
 
 
@@ -207,6 +207,29 @@ def test_quic_from_before_the_capture_is_not_denied() -> None:
     sentence = network.explain(seen=lambda packet: packet.at > 0.020_05).sentence
     assert "not HTTP/3" not in sentence
     assert "cannot be told" in sentence
+
+
+def test_quic_beside_tcp_on_which_nothing_was_asked() -> None:
+    """A TCP connection that was given up at once carried nothing beside HTTP/3."""
+    network = Network()
+    network.quic().connects(0.0)
+    tcp = network.tcp()
+    tcp.opens(2.0)
+    tcp.fin(2.2)
+    sentence = network.explain().sentence
+    assert sentence.startswith("HTTP/3 ")
+    assert sentence.endswith("TCP was closed with nothing asked on it.")
+
+
+def test_firefox_makes_quic_before_it_needs_it() -> None:
+    """After an Alt-Svc record it opens QUIC beside TCP, also where one of its TCP connections is gone by then."""
+    network = Network()
+    spare, tcp = network.tcp(software=FIREFOX), network.tcp(software=FIREFOX)
+    spare.connects(0.0)
+    spare.fin(0.1)
+    tcp.connects(0.01)
+    network.quic(software=FIREFOX).connects(0.2)
+    assert "and HTTP/3 beside it" in network.explain().sentence
 
 
 def test_an_attempt_that_failed_after_quic_had_worked() -> None:

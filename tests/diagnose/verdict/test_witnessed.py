@@ -179,3 +179,27 @@ def test_nothing_but_failures() -> None:
     assert verdict.versions is None
     assert verdict.sentence.startswith("No connection")
     assert verdict.sentence.endswith("No response to 1 request, by the client's own log (No response from peer).")
+
+
+def test_a_connection_that_no_secret_opens_is_not_passed_over() -> None:
+    """A key log that lacks one connection's secrets says nothing of its requests."""
+    network = Network()
+    tcp, quic = network.tcp(), network.quic()
+    tcp.connects(0.0)
+    quic.connects(0.3)
+    network.told(0.4, quic, "HTTP/3", known_from="decrypted", scid=quic.client_scid)
+    assert network.explain().sentence == (
+        "HTTP/3 for the one request that could be read, as the decrypted traffic shows. 1 connection over TCP may "
+        "have carried more, which no secret known opens."
+    )
+
+
+def test_a_connection_that_carried_nothing_is_none_of_them() -> None:
+    """One that was made and given up before anything was asked on it holds no request."""
+    network = Network()
+    tcp, quic = network.tcp(), network.quic()
+    tcp.opens(0.0)
+    tcp.fin(0.2)
+    quic.connects(0.3)
+    network.told(0.4, quic, "HTTP/3", known_from="decrypted", scid=quic.client_scid)
+    assert network.explain().sentence == "HTTP/3 for the one request, as the decrypted traffic shows."
