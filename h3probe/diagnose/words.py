@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
@@ -11,6 +12,8 @@ from h3probe.track.clock import NS
 from h3probe.wire.quic.errors import error_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from h3probe.diagnose.clients import Timer
     from h3probe.diagnose.story import Story
     from h3probe.records import KnownFrom
@@ -107,6 +110,15 @@ def http_over_tcp(connection: TcpConnection) -> str:
     return f"TCP ({clean(', '.join(hello.alpn), 40)})"
 
 
+def over_tcp(connections: Sequence[TcpConnection]) -> str:
+    """The same of several connections: each version once, in their order, with how many are of it if there are two."""
+    names = Counter(map(http_over_tcp, connections))
+    if len(names) == 1:
+        return next(iter(names))
+    *parts, last = (f"{name} on {count(number, 'connection')}" for name, number in names.items())
+    return f"{', '.join(parts)} and {last}"
+
+
 def proxy_asked(carrier: TcpConnection, tunnel: Tunnel) -> str:
     """The proxy that decides about a tunnel: the one that was asked, or the one behind it."""
     if not tunnel.by_upstream and tunnel.upstream is None:
@@ -150,10 +162,10 @@ def no_quic(story: Story) -> str:
     return f"whether QUIC left past the {story.vantage} is not seen without sniffing"
 
 
-def used_version(story: Story, connection: TcpConnection) -> str:
-    """The version that the proxy saw, else what the handshake tells."""
+def used_version(story: Story, *connections: TcpConnection) -> str:
+    """The version that the proxy saw, else what the handshakes tell."""
     seen = [v for v in story.versions or () if v != "HTTP/3"]
-    return " and ".join(seen) if seen else http_over_tcp(connection)
+    return " and ".join(seen) if seen else over_tcp(connections)
 
 
 def is_h3(attempt: QuicConnection) -> bool:

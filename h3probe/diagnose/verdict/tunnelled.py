@@ -35,7 +35,7 @@ def through_proxy(story: Story) -> str:
         return f"Through a connect-udp tunnel of the proxy {tcp.server}, which can carry HTTP/3."
     if story.exchanges and story.versions is None:
         return f"No response through the CONNECT tunnel of the proxy {tcp.server}: {error_of(story)}."
-    name = used_version(story, tcp) if tcp.hello is not None else "TCP"
+    name = used_version(story, *(carrier for carrier, _ in worked or opened)) if tcp.hello is not None else "TCP"
     to_name, _, port = (story.origin or "").rpartition(":")
     if any(str(attempt.server.port) == port for attempt in story.host_quic.to_name(to_name)):
         return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC to it left directly, past the proxy."

@@ -20,7 +20,7 @@ from h3probe.diagnose.verdict.clauses import (
 )
 from h3probe.diagnose.verdict.unconnected import nothing_ready
 from h3probe.diagnose.verdict.waits import fallback_waits, kept_waiting, later_wait, then
-from h3probe.diagnose.words import AT_ONCE, TOO_LITTLE, http_over_tcp, unasked
+from h3probe.diagnose.words import AT_ONCE, TOO_LITTLE, http_over_tcp, over_tcp, unasked
 from h3probe.text import seconds
 from h3probe.track.clock import NS
 
@@ -37,18 +37,25 @@ def from_the_wire(story: Story) -> str:
     tcp = [t for t in story.tcp if t.ready is not None and not t.failed and not unasked(t)]
     if story.crowded and tcp and all(story.failed(q) for q in story.quic):
         attempts = f"{len(story.quic)} attempts, several at once"
-        return f"{http_over_tcp(tcp[0])}, not HTTP/3: {quic_ended(story, story.quic[0])}, the first of {attempts}."
+        return f"{over_tcp(tcp)}, not HTTP/3: {quic_ended(story, story.quic[0])}, the first of {attempts}."
     if story.crowded and story.tcp:
         return "Several QUIC attempts ran at once; which TCP connection belongs to which of them cannot be told."
     if story.races and (quic or tcp) and opens(story, story.races[0]):
-        return _raced(story, story.races[0]) + quic_broke_off(story.races[0].quic) + then(story)
+        race = story.races[0]
+        return _raced(story, race) + quic_broke_off(race.quic) + then(story) + _unlike(race.tcp, tcp)
     if quic and tcp:
-        return _both(story, quic[0], tcp[0]) + quic_broke_off(quic[0]) + then(story)
+        return _both(story, quic[0], tcp[0]) + quic_broke_off(quic[0]) + then(story) + _unlike(tcp[0], tcp)
     if quic:
         return _quic_alone(story, quic[0]) + quic_broke_off(quic[0])
     if tcp:
-        return _tcp_alone(story, tcp[0])
+        return _tcp_alone(story, tcp)
     return nothing_ready(story)
+
+
+def _unlike(told: TcpConnection, worked: list[TcpConnection]) -> str:
+    """A sentence about TCP connections of other versions than that of the one that was told of."""
+    others = [tcp for tcp in worked if http_over_tcp(tcp) != http_over_tcp(told)]
+    return f" Over other TCP connections: {over_tcp(others)}." if others else ""
 
 
 def _raced(story: Story, race: Race) -> str:
@@ -118,7 +125,7 @@ def _failed_later(story: Story) -> str:
     return f" A later attempt failed: {quic_ended(story, last)}."
 
 
-def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
+def _tcp_alone(story: Story, tcp: list[TcpConnection]) -> str:
     text = _over_tcp(story, tcp)
     silent = all(t.ready is None or (t.response_bytes == 0 and t.tls is not None) for t in story.tcp)
     if not silent or any(t.reported or t.mid_stream or t.torn for t in story.tcp):
@@ -126,8 +133,8 @@ def _tcp_alone(story: Story, tcp: TcpConnection) -> str:
     return f"{text} {opening(TOO_LITTLE)}."
 
 
-def _over_tcp(story: Story, tcp: TcpConnection) -> str:
-    name = http_over_tcp(tcp)
+def _over_tcp(story: Story, worked: list[TcpConnection]) -> str:
+    name, tcp = over_tcp(worked), worked[0]
     if not story.quic and all((t.http or t.preface) and t.tls is None for t in story.tcp):
         return f"{name}. {IN_THE_CLEAR}"
     if not story.quic and story.other_ports:
@@ -146,10 +153,11 @@ def _over_tcp(story: Story, tcp: TcpConnection) -> str:
     if waits:
         attempt, wait = waits[0].attempt, waits[0].seconds
         longest = later_wait(story)
+        name, unlike = http_over_tcp(tcp), _unlike(tcp, worked)
         if attempt.first.time_ns > tcp.first.time_ns:
-            return f"{name} for the first request.{longest[1] if longest else ''}"
+            return f"{name} for the first request.{longest[1] if longest else ''}{unlike}"
         text = f"{name}, not HTTP/3, after {seconds(wait)} of waiting for QUIC: {kept_waiting(story, waits[0])}."
-        return text + (longest[1] if longest is not None and longest[0] > wait else "")
+        return text + (longest[1] if longest is not None and longest[0] > wait else "") + unlike
     unknown = [q for q in story.quic if q.mid_stream or unreadable(q)]
     if unknown:
         return f"{name}; {quic_ended(story, unknown[0])}: what that carried cannot be told."

@@ -100,3 +100,14 @@ def test_http_in_the_clear_of_a_proxy_is_not_its_own(client: str, *, told: bool)
     tcp.accepts(1.01)
     tcp.segment(1.02, "client", ACK, b"GET http://example.org/ HTTP/1.1\r\n\r\n")
     assert any("in the clear" in verdict.sentence for verdict in network.explain().verdicts) is told
+
+
+def test_tunnels_of_several_versions_are_all_named() -> None:
+    """What went through one tunnel is not told of another one to the same place."""
+    network = Network()
+    for number, alpn in enumerate([("http/1.1",), ("h2",)]):
+        proxied = network.tcp(server="192.0.2.3", port=8888, alpn=alpn)
+        proxied.asks_proxy(float(number), "example.org:443")
+        proxied.proxy_answers(number + 0.1, 200)
+        proxied.gets_ready(number + 0.2)
+    assert network.explain().sentence.startswith("HTTP/1.1 on 1 connection and HTTP/2 on 1 connection, through a CONN")

@@ -280,3 +280,23 @@ def test_equal_times_order_nothing() -> None:
     network.tcp().connects(0.0)
     network.sent = [replace(packet, at=0.0) for packet in sorted(network.sent, key=lambda packet: packet.at)]
     assert network.explain().sentence.startswith("Both HTTP/3 and HTTP/2 or HTTP/1.1 were ready")
+
+
+def test_connections_of_several_versions_are_all_named() -> None:
+    """The version of the first TCP connection is not told of the others, which may be of another one."""
+    network = Network()
+    for number, alpn in enumerate([("http/1.1",), ("h2",), ("http/1.1",)]):
+        network.tcp(alpn=alpn).opens(float(number))
+    said = network.explain().sentence
+    assert said.startswith("HTTP/1.1 on 2 connections and HTTP/2 on 1 connection: no QUIC packet was sent")
+
+
+def test_another_version_than_the_races_is_named_beside_it() -> None:
+    """Where the sentence is about one TCP connection, those of other versions have one of their own."""
+    network = Network()
+    network.tcp(alpn=("http/1.1",)).opens(0.0)
+    network.quic().connects(1.0)
+    network.tcp(alpn=("h2",)).opens(2.0)
+    said = network.explain().sentence
+    assert said.startswith("HTTP/1.1 first, then HTTP/3:")
+    assert said.endswith(" Over other TCP connections: HTTP/2.")
