@@ -190,15 +190,16 @@ class Console:
         if finding.advice:
             self._hanging([(f"    {self.symbols.advice} ", "bold")], self._say(finding.advice), "")
 
-    def verdict(self, verdict: VerdictRecord, severity: Severity | None = None) -> None:
-        """One verdict; the worst severity behind it chooses its mark."""
+    def verdict(self, verdict: VerdictRecord, severity: Severity | None = None, alike: int = 0) -> None:
+        """One verdict; the worst severity behind it chooses its mark, and of so many others the same is said."""
         only_h3 = bool(verdict.versions) and set(verdict.versions or ()) == {"HTTP/3"}
         mark, style = self.symbols.plain, "bold"
         if severity in {"problem", "notice"}:
             mark, style = self._severity_mark(severity), SEVERITY_STYLES[severity]
         elif only_h3:
             mark, style = self.symbols.good, "bold green"
-        who = self._say(f"{verdict.origin or 'origin not known'}, client {verdict.client}")
+        others = f", and {alike:,} more like it" if alike else ""
+        who = self._say(f"{verdict.origin or 'origin not known'}, client {verdict.client}{others}")
         self._hanging([(f"{mark} ", style)], who, "")
         self._hanging([("  ", "")], self._say(verdict.sentence), "bold")
         behind = [f"{number}{self.symbols.times} {version}" for version, number in (verdict.versions or {}).items()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from h3probe.records import ExpectationRecord, FindingRecord, SummaryRecord, VerdictRecord
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 SHOWN = 40
 """Origins whose findings are printed, and verdicts, at the most; of more the worst. The others are summed up."""
+EXAMPLES = 3
+"""Then of origins about which the same rules found something, so many are printed."""
+DIFFERENT = 5_000
+"""Verdicts that are told apart by what they say, when there are very many."""
 
 
 def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
@@ -48,11 +53,13 @@ class _Found:
     Attributes:
         grades: How many findings there are of each severity.
         by_origin: The worst severity of each origin that has any, in the order of the first one.
+        rules: Which rules found it.
         by_rule: The worst severity of what a rule found about an origin.
     """
 
     grades: Counter[Severity] = field(default_factory=Counter)
     by_origin: dict[str | None, Severity] = field(default_factory=dict)
+    rules: dict[str | None, frozenset[str]] = field(default_factory=dict)
     by_rule: dict[tuple[str | None, str], Severity] = field(default_factory=dict)
 
     def add(self, finding: FindingRecord) -> None:
@@ -61,6 +68,19 @@ class _Found:
         origin, key, severity = finding.origin, (finding.origin, finding.rule), finding.severity
         self.by_origin[origin] = _worse(self.by_origin.get(origin), severity)
         self.by_rule[key] = _worse(self.by_rule.get(key), severity)
+        self.rules[origin] = self.rules.get(origin, frozenset()) | {finding.rule}
+
+    def origins(self) -> list[str | None]:
+        """Those whose findings are printed: all, or of very many some of each kind, the worst first."""
+        if len(self.by_origin) <= SHOWN:
+            return list(self.by_origin)
+        chosen: list[str | None] = []
+        like: Counter[frozenset[str]] = Counter()
+        for origin in sorted(self.by_origin, key=lambda origin: SEVERITY_ORDER.index(self.by_origin[origin])):
+            like[self.rules[origin]] += 1
+            if like[self.rules[origin]] <= EXAMPLES or origin is None:
+                chosen.append(origin)
+        return chosen[:SHOWN]
 
     def behind(self, verdict: VerdictRecord) -> Severity | None:
         """The worst severity among the findings behind a verdict."""
@@ -76,10 +96,7 @@ def _worse(one: Severity | None, other: Severity) -> Severity:
 
 
 def _findings(console: Console, records: Iterable[AnyRecord], found: _Found) -> None:
-    origins = list(found.by_origin)
-    if len(origins) > SHOWN:
-        origins = sorted(origins, key=lambda origin: SEVERITY_ORDER.index(found.by_origin[origin]))[:SHOWN]
-    by_origin: dict[str | None, list[FindingRecord]] = {origin: [] for origin in origins}
+    by_origin: dict[str | None, list[FindingRecord]] = {origin: [] for origin in found.origins()}
     left_out: Counter[str] = Counter()
     for record in records:
         if isinstance(record, FindingRecord):
@@ -97,7 +114,7 @@ def _findings(console: Console, records: Iterable[AnyRecord], found: _Found) -> 
             console.finding(finding)
     if left_out:
         console.blank()
-        more = count(len(found.by_origin) - len(origins), "origin")
+        more = count(len(found.by_origin) - len(by_origin), "origin")
         console.note(f"and findings about {more} more: {_by_number(left_out)}; --json has them all")
 
 
@@ -113,30 +130,38 @@ def _without_repetition(findings: Sequence[FindingRecord]) -> Iterator[FindingRe
 
 
 def _verdicts(console: Console, records: Iterable[AnyRecord], found: _Found) -> None:
-    first: list[VerdictRecord] = []
-    with_findings: list[VerdictRecord] = []
-    number = 0
-    causes: Counter[str] = Counter()
-    for record in records:
-        if not isinstance(record, VerdictRecord):
-            continue
-        number += 1
-        causes.update(record.rules or [_NOTHING_FOUND])
-        if len(first) < SHOWN:
-            first.append(record)
-        if len(with_findings) < SHOWN and found.behind(record) is not None:
-            with_findings.append(record)
-    # In a capture of a day the origins about which there is nothing to say would hide the others.
-    shown = first if number <= SHOWN else list({v.id: v for v in (*with_findings, *first)}.values())[:SHOWN]
-    console.heading("Verdict" if number == 1 else "Verdicts")
-    for verdict in shown:
+    verdicts = list(islice(_all_verdicts(records), SHOWN + 1))
+    console.heading("Verdict" if len(verdicts) == 1 else "Verdicts")
+    if len(verdicts) > SHOWN:
+        _very_many(console, records, found)
+        return
+    for verdict in verdicts:
         console.verdict(verdict, found.behind(verdict))
-        causes.subtract(verdict.rules or [_NOTHING_FOUND])
-    if len(shown) < number:
-        more = count(number - len(shown), "verdict")
-        console.note(f"and {more} more: {_by_number(+causes)}; --json has them all, --origin picks one")
-    if not number:
+    if not verdicts:
         console.text("Nothing to judge: no request that is asked about was seen.")
+
+
+def _very_many(console: Console, records: Iterable[AnyRecord], found: _Found) -> None:
+    """Verdicts that say the same are one; in a capture of a day those about which nothing was found come last."""
+    alike: dict[tuple[str, ...], tuple[VerdictRecord, int]] = {}
+    causes: Counter[str] = Counter()
+    for verdict in _all_verdicts(records):
+        causes.update(verdict.rules or [_NOTHING_FOUND])
+        said = (verdict.sentence, *verdict.rules, str(found.behind(verdict)))
+        if said in alike or len(alike) < DIFFERENT:
+            first, number = alike.get(said, (verdict, 0))
+            alike[said] = first, number + 1
+    shown = sorted(alike.values(), key=lambda each: (found.behind(each[0]) is None, -each[1]))[:SHOWN]
+    for verdict, number in shown:
+        console.verdict(verdict, found.behind(verdict), number - 1)
+        for cause in verdict.rules or [_NOTHING_FOUND]:
+            causes[cause] -= number
+    if causes := +causes:
+        console.note(f"and more, by cause: {_by_number(causes)}; --json has them all, --origin picks one")
+
+
+def _all_verdicts(records: Iterable[AnyRecord]) -> Iterator[VerdictRecord]:
+    return (record for record in records if isinstance(record, VerdictRecord))
 
 
 _NOTHING_FOUND = "no finding"
