@@ -12,6 +12,7 @@ import click
 from h3probe.cli.expect_options import expect_options
 from h3probe.cli.explain_each import each_options, run_each
 from h3probe.cli.options import make_filters, output_options, witness_options
+from h3probe.vantage import places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +113,7 @@ def explain(  # noqa: PLR0913 - one parameter per option
 @contextmanager
 def _reading(files: tuple[str, ...], *, shows: bool) -> Iterator[Progress | None]:
     """Show how far reading is, where that takes long and nothing else is shown meanwhile."""
-    sizes = [path.stat().st_size for path in map(Path, files) if path.is_file()]
+    sizes = [path.stat().st_size for path in map(Path, files) if places.is_file(path)]
     if not shows or len(sizes) < len(files) or sum(sizes) < LONG:
         yield None
         return

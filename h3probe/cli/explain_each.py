@@ -13,6 +13,7 @@ import click
 
 from h3probe.cli.options import gathered
 from h3probe.text import clean, count
+from h3probe.vantage import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +68,7 @@ class EachOptions:
         return is_each
 
     def _has_folder(self, files: tuple[str, ...]) -> bool:
-        if not any("://" in name or Path(name).is_dir() for name in files):
+        if not any("://" in name or places.is_folder(name) for name in files):
             return False
         from h3probe.run.batch import is_folder  # noqa: PLC0415 - the decoders load here
 

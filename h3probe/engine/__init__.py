@@ -125,7 +125,6 @@ class Engine:
     _first: Mark | None = None
     _announced: bool = False
     _accounts: Counter[Account] = field(default_factory=Counter)
-    _undecided: list[Connection] = field(default_factory=list)
     _waiting: list[Connection] = field(default_factory=list)
     _waiting_icmp: list[IcmpSighting] = field(default_factory=list)
     _waiting_exchanges: list[ExchangeSighting] = field(default_factory=list)
@@ -293,11 +292,8 @@ class Engine:
             self._settled_since = True
             if not self.filters.connection(connection):
                 continue
-            match self.filters.origin(connection):
-                case True:
-                    records += self._builder.connection(connection)
-                case None:
-                    self._undecided.append(connection)  # Its story decides, at the end.
+            if self.filters.origin(connection):  # Where it does not tell, its story decides, at the end.
+                records += self._builder.connection(connection)
         if not records:
             return records
         return self.announce() + self._counted(records)
@@ -416,7 +412,7 @@ class Engine:
     def _diagnose(self, *, truncated: bool, dropped: int) -> Iterator[AnyRecord]:
         self._teller.conditions = self.conditions
         self._dropped = dropped
-        ending = Ending(self._teller, self.filters, self._undecided, self.expects, outlines=self.outlines)
+        ending = Ending(self._teller, self.filters, self.expects, outlines=self.outlines)
         for connections in self._kept.by_client(self.tracker.hosts.identity):
             ending.add(connections, self._stories_of(connections))
         facts = self._facts(ending.missing, truncated=truncated)

@@ -35,7 +35,6 @@ class Ending:
     Attributes:
         teller: Makes the records.
         filters: What was asked about.
-        undecided: Connections that were not told yet: whether they were asked about, their story decides.
         expects: The version that every exchange is expected to be of; None for no expectation.
         outlines: The stories.
         missing: What connections show to be missing from the capture.
@@ -44,7 +43,6 @@ class Ending:
 
     teller: Teller
     filters: Filters
-    undecided: Sequence[Connection]
     expects: HttpVersion | None
     outlines: Shelf[StoryOutline] = field(default_factory=Shelf)
     missing: Missing = field(default_factory=Missing)
@@ -59,10 +57,11 @@ class Ending:
     def add(self, connections: Iterable[Connection], stories: Sequence[Story]) -> None:
         """Take connections, and the stories that they make."""
         self.seen.add(connections, stories, self.filters)
-        self.missing.add(c for c in connections if self.filters.connection(c))
-        if self.undecided:
+        asked = [c for c in connections if self.filters.connection(c)]
+        self.missing.add(asked)
+        if undecided := [c for c in asked if self.filters.origin(c) is None]:
             told = {c.id for story in stories for c in story.connections}
-            self._put(0, (r for c in self.undecided if c.id in told for r in self.teller.builder.connection(c)))
+            self._put(0, (r for c in undecided if c.id in told for r in self.teller.builder.connection(c)))
         for story in stories:
             self._conclude(story)
 

@@ -20,6 +20,7 @@ from h3probe.capture import bundle
 from h3probe.errors import CaptureError, UserError
 from h3probe.records import FindingRecord, SummaryRecord, VerdictRecord
 from h3probe.run.explaining import Asked, explain
+from h3probe.vantage import places
 from h3probe.vantage.files import STDIN, open_source
 from h3probe.vantage.remote import is_url, is_url_of_folder, shown, urls_in
 
@@ -78,7 +79,9 @@ def is_folder(name: str) -> bool:
     if is_url(name):
         return is_url_of_folder(name)
     path = Path(name)
-    return path.is_dir() and not any((path / member).exists() for member in (bundle.CAPTURE, bundle.ENVIRONMENT))
+    return places.is_folder(path) and not any(
+        places.is_file(path / member) for member in (bundle.CAPTURE, bundle.ENVIRONMENT)
+    )
 
 
 def captures_in(names: Sequence[str]) -> tuple[list[str], int]:
@@ -99,7 +102,7 @@ def captures_in(names: Sequence[str]) -> tuple[list[str], int]:
         if not is_folder(name):
             found.append(name)
             continue
-        files = urls_in(name) if is_url(name) else sorted(str(p) for p in Path(name).rglob("*") if p.is_file())
+        files = urls_in(name) if is_url(name) else _files_in(Path(name))
         # A storage that is far away answers many at once as fast as one.
         with ThreadPoolExecutor(AT_ONCE if is_url(name) else 1) as pool:
             captures = [file for file, holds in zip(files, pool.map(_is_capture, files), strict=True) if holds]
@@ -108,6 +111,14 @@ def captures_in(names: Sequence[str]) -> tuple[list[str], int]:
     if not found:
         raise UserError(f"no capture in {', '.join(map(shown, names))}: h3probe reads pcap and pcapng")
     return found, others
+
+
+def _files_in(folder: Path) -> list[str]:
+    try:
+        os.scandir(folder).close()  # Below, what may not be read is passed over.
+    except OSError as error:
+        raise UserError(f"{folder} cannot be read: {error.strerror or error}") from error
+    return sorted(str(path) for path in folder.rglob("*") if places.is_file(path))
 
 
 def _is_capture(name: str) -> bool:

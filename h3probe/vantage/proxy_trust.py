@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from h3probe.errors import UserError
+from h3probe.vantage import places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +74,7 @@ def system_roots(environment: Mapping[str, str] | None = None) -> Path | None:
     environment = os.environ if environment is None else environment
     default = ssl.get_default_verify_paths().cafile
     for candidate in (environment.get("SSL_CERT_FILE"), default, *_BUNDLES):
-        if candidate and Path(candidate).is_file():
+        if candidate and places.is_file(candidate):
             return Path(candidate)
     return None
 

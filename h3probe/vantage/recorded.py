@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from h3probe.capture import bundle, read_capture
 from h3probe.errors import CaptureError, DecodeError
 from h3probe.events import CaptureEnded, Dropped, Event, Frame, RunBegan, RunEnded, Unreadable
+from h3probe.vantage import places
 from h3probe.vantage.proxy_events import LONGEST_LINE, Observed, parse_observed
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def is_recorded(path: str) -> bool:
     """Whether there is a folder of this name, or a file that begins as a bundle does."""
     place = Path(path)
     try:
-        if place.is_dir():
+        if places.is_folder(place):
             return True
         with place.open("rb") as stream:
             return stream.read(len(bundle.MAGIC)) == bundle.MAGIC
@@ -169,7 +170,7 @@ def _members(
     path: Path, name: str, stream: BinaryIO | None = None
 ) -> tuple[Callable[[str], BinaryIO | None], Callable[[], None]]:
     """How to open a member, and how to let go of them all."""
-    if stream is None and path.is_dir():
+    if stream is None and places.is_folder(path):
         return lambda member: _opened(path / member), lambda: None
     try:
         stream = stream or path.open("rb")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from h3probe.filters import Filters
 from h3probe.records import FindingRecord, VerdictRecord
 from h3probe.track import kept as kept_module
 from h3probe.track.kept import KeptConnections
+from h3probe.track.tcp import TcpConnection
 from tests.diagnose.scenario import CURL, JDK, Network
 
 if TYPE_CHECKING:
@@ -100,3 +102,27 @@ def test_an_engine_that_does_not_pack_forgets() -> None:
         engine.feed(event)
     engine.finish()
     assert kept.evicted == 12
+
+
+def test_what_only_its_story_can_decide_about_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of connections without a name takes no more memory when a name is asked for."""
+    monkeypatch.setattr(kept_module, "AT_ONCE", 3)
+    network = Network()
+    for number in range(200):
+        refused = network.tcp(client="192.0.2.10", server="198.51.100.1", sni=None)
+        refused.syn(number * 400.0)
+        refused.refuse(number * 400.0 + 0.1)
+    held = []
+    for origins in (None, frozenset({"absent.example"})):
+        before = _connections_alive()
+        engine = Engine("test", "pcap", Filters(origins), packs=True, _kept=KeptConnections(20, 9))
+        for event in network.events():
+            engine.feed(event)
+        held.append(_connections_alive() - before)
+        del engine
+    assert held[1] <= held[0] < 100
+
+
+def _connections_alive() -> int:
+    gc.collect()
+    return sum(isinstance(each, TcpConnection) for each in gc.get_objects())
