@@ -23,6 +23,7 @@ def create_private(path: Path, *, force: bool) -> int:
         UserError: It holds something, or cannot be made.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    flags |= getattr(os, "O_NONBLOCK", 0)  # A pipe would wait for a reader, whatever signals come.
     try:
         if path.is_file() and path.stat().st_size and not force:
             raise UserError(f"{path} exists already; --force replaces it, another name keeps it")

@@ -1,7 +1,7 @@
 """What a path leads to, where it may not be looked at either.
 
-Up to Python 3.13 `Path.is_dir()` and `Path.is_file()` raise an error where a folder on the way may not be searched. Whoever
-asks them only wants to know how a file is to be opened; opening it then says what is wrong.
+Up to Python 3.13 `Path.is_dir()` and `Path.is_file()` raise an error where a folder on the way may not be searched.
+Whoever asks them only wants to know how a file is to be opened; opening it then says what is wrong.
 """
 
 from __future__ import annotations

@@ -42,3 +42,10 @@ def test_where_there_can_be_no_file(tmp_path: Path, name: str, words: str) -> No
     """One line for the user."""
     with pytest.raises(UserError, match=words):
         create_private(tmp_path / name, force=False)
+
+
+def test_a_pipe_without_a_reader_is_refused(tmp_path: Path) -> None:
+    """It is not waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="cannot be written"):
+        create_private(tmp_path / "pipe", force=False)
