@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from h3probe.diagnose.clients import HEAD_START_S, TIMER_EARLY, recognise
-from h3probe.diagnose.surroundings import NOTHING, QuicBeside
+from h3probe.diagnose.surroundings import NOTHING, NOWHERE, Elsewhere, QuicBeside
 from h3probe.text import clean
 from h3probe.track.clock import NS
 
@@ -94,7 +94,7 @@ class Story:
         races: Set by `race.find_races`.
         one_sided: Whether no packet at all to this client is in the capture, so that silence proves little.
         lossy: Whether packets were lost before they were seen.
-        other_ports: Where else QUIC for the same name went, as it does after an Alt-Svc record.
+        other_ports: Where else QUIC for the same name went, as it does after an Alt-Svc record; of many the first.
         tcp_elsewhere: TCP of the client's host for the same name at other ports: an Alt-Svc record may have led from
             there to here.
         tcp_named: Whether TCP of the client's host to one of the servers asks for a name, where QUIC here tells none;
@@ -138,7 +138,7 @@ class Story:
     one_sided: bool = False
     lossy: bool = False
     other_ports: Sequence[int] = ()
-    tcp_elsewhere: Sequence[TcpConnection] = ()
+    tcp_elsewhere: Elsewhere = NOWHERE
     tcp_named: bool = False
     host_quic: QuicBeside = NOTHING
     others_quic: QuicBeside = NOTHING

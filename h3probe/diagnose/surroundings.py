@@ -13,7 +13,7 @@ from h3probe.diagnose.origin import bare_name, name_of
 from h3probe.track.hosts import LOOPBACK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from h3probe.diagnose.story import Story
     from h3probe.events import Endpoint
@@ -23,8 +23,14 @@ if TYPE_CHECKING:
 
     type Whose = Literal["own", "others", "nobody's"]
 
-# Of a host's TCP connections to a name's other ports, how many are looked at: the latest.
+# Of a host's TCP connections to a name, how many are looked at for those to other ports: the latest.
 ELSEWHERE = 1_024
+# Of a name's other ports, how many are told.
+PORTS = 8
+
+
+ALL: frozenset[int] = frozenset()
+"""No process in particular."""
 
 
 class HostQuic:
@@ -93,9 +99,36 @@ class QuicBeside:
         return self._whose == ("nobody's" if pid is None else "others")
 
 
+class Elsewhere:
+    """A host's TCP connections to a name at other ports than one, the latest ones, in their order.
+
+    Args:
+        connections: All to the name.
+        port: The one.
+        pids: The client's processes; with none, all on the host may be its own.
+    """
+
+    __slots__ = ("_connections", "_pids", "_port")
+
+    def __init__(self, connections: Sequence[TcpConnection] = (), port: int = 0, pids: frozenset[int] = ALL) -> None:
+        self._connections, self._port, self._pids = connections, port, pids
+
+    def __bool__(self) -> bool:
+        return next(iter(self), None) is not None
+
+    def __iter__(self) -> Iterator[TcpConnection]:
+        return filter(self._has, self._connections[-ELSEWHERE:])
+
+    def _has(self, connection: TcpConnection) -> bool:
+        whose = not self._pids or connection.process is None or connection.process.pid in self._pids
+        return whose and connection.server.port != self._port
+
+
 NOBODY = HostQuic()
-NOTHING = QuicBeside(NOBODY, frozenset(), "own")
+NOTHING = QuicBeside(NOBODY, ALL, "own")
 """No QUIC at all."""
+NOWHERE = Elsewhere()
+"""No TCP at all."""
 
 
 def _pid(connection: Connection) -> int | None:
@@ -118,6 +151,7 @@ class Surroundings:
         self._strange = {identity(stranger.client) for stranger in strangers if stranger.transport == "quic"}
         self._tcp = _tcp_by_name(connections, identity)
         self._named_at = {(host, tcp.server) for (host, _), found in self._tcp.items() for tcp in found}
+        self._ports: dict[tuple[str, frozenset[int], str], list[int]] = {}
         self._views: dict[tuple[str, frozenset[int]], list[QuicBeside]] = {}
         # Whose loopback it is cannot be told from packets: any of the hosts seen may be the one.
         if self._quic:
@@ -133,15 +167,24 @@ class Surroundings:
             self._views[story.host, pids] = [QuicBeside(quic, pids, whose) for whose in ("own", "others", "nobody's")]
         story.host_quic, story.others_quic, story.unowned_quic = self._views[story.host, pids]
         story.strangers_quic = story.host in self._strange
-        story.other_ports = _other_ports(story)
+        name, _, port = (story.origin or "").rpartition(":")
         if story.origin is None:
             story.tcp_named = any((story.host, attempt.server) in self._named_at for attempt in story.quic)
-        name, _, port = (story.origin or "").rpartition(":")
-        elsewhere = [t for t in self._tcp.get((story.host, name), ()) if str(t.server.port) != port]
-        elsewhere = [t for t in elsewhere if not pids or t.process is None or t.process.pid in pids]
-        story.tcp_elsewhere = tuple(elsewhere[-ELSEWHERE:])
+        else:
+            story.other_ports = self._other_ports(story, pids, name, int(port))
+            story.tcp_elsewhere = Elsewhere(self._tcp.get((story.host, name), ()), int(port), pids)
         known = {client.family: client for client in map(recognise, story.connections) if client is not None}
         story.software = next(iter(known.values())) if len(known) == 1 else None
+
+    def _other_ports(self, story: Story, pids: frozenset[int], name: str, port: int) -> tuple[int, ...]:
+        """Ports to which the story's client sent QUIC for the name of its origin, other than the origin's: the first.
+
+        All of them are found once for all stories of the name, which are as many as it has ports.
+        """
+        key = (story.host, pids, name)
+        if key not in self._ports:
+            self._ports[key] = sorted({attempt.server.port for attempt in story.host_quic.to_name(name)})
+        return tuple([other for other in self._ports[key][: PORTS + 2] if other != port][: PORTS + 1])
 
 
 def _quic_of_host(connections: list[Connection], identity: Callable[[Endpoint], str]) -> dict[str, HostQuic]:
@@ -164,11 +207,3 @@ def _tcp_by_name(
         if connection.tunnels is None or not connection.tunnels.asked:
             found.setdefault((identity(connection.client), name), []).append(connection)
     return found
-
-
-def _other_ports(story: Story) -> tuple[int, ...]:
-    """Ports to which the story's host sent QUIC for the name of the story's origin, other than the origin's."""
-    if story.origin is None:
-        return ()
-    name, _, port = story.origin.rpartition(":")
-    return tuple(sorted({attempt.server.port for attempt in story.host_quic.to_name(name)} - {int(port)}))

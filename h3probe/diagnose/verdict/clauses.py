@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.surroundings import PORTS
 from h3probe.diagnose.verdict.tcp_ended import tcp_ended
 from h3probe.diagnose.words import close_text, initials, is_h3, unasked
 from h3probe.text import clean, seconds
@@ -11,6 +12,8 @@ from h3probe.track.clock import NS
 from h3probe.wire.quic.versions import is_reserved
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from h3probe.diagnose.story import Story
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tracker import Connection
@@ -103,6 +106,12 @@ def unreadable(attempt: QuicConnection) -> bool:
     return not attempt.decodable and attempt.version_negotiation is None and not is_reserved(attempt.version)
 
 
+def some_ports(ports: Sequence[int]) -> str:
+    """`80, 8080`; of many the first, `and others`."""
+    others = " and others" if len(ports) > PORTS else ""
+    return ", ".join(map(str, ports[:PORTS])) + others
+
+
 def tcp_beside(story: Story) -> str:
     """Say in a clause what TCP did of which none became ready."""
     if not story.tcp and story.mixed:
@@ -112,7 +121,7 @@ def tcp_beside(story: Story) -> str:
     if not story.tcp and story.tcp_named:
         return "TCP to the same address is for names, which no QUIC packet tells here"
     if not story.tcp and story.tcp_elsewhere:
-        ports = ", ".join(map(str, sorted({t.server.port for t in story.tcp_elsewhere})))
+        ports = some_ports(sorted({t.server.port for t in story.tcp_elsewhere}))
         return f"TCP for the same name went to port {ports}"
     if not story.tcp:
         return "no TCP was seen"

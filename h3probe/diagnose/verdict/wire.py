@@ -15,6 +15,7 @@ from h3probe.diagnose.verdict.clauses import (
     quic_broke_off,
     quic_ended,
     ready_after,
+    some_ports,
     tcp_beside,
     unreadable,
 )
@@ -138,7 +139,7 @@ def _over_tcp(story: Story, worked: list[TcpConnection]) -> str:
     if not story.quic and all((t.http or t.preface) and t.tls is None for t in story.tcp):
         return f"{name}. {IN_THE_CLEAR}"
     if not story.quic and story.other_ports:
-        ports = ", ".join(map(str, story.other_ports))
+        ports = some_ports(story.other_ports)
         elsewhere = f"QUIC for the same name went to port {ports}"
         return f"{name}: no QUIC packet was sent to this port{story.as_far_as}; {elsewhere}."
     if not story.quic and (story.host_quic.unnamed_to(tcp.server) or story.unowned_quic.unnamed_to(tcp.server)):
