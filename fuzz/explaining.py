@@ -76,10 +76,10 @@ def shown(data: bytes) -> None:
 
 def show(events: Iterable[Event], frames: Mapping[int, Frame]) -> None:
     """Explain events, and show that in every way there is."""
-    subject, found, text = Engine("fuzz", None), Explained(), io.StringIO()
+    found, text = Explained(), io.StringIO()
+    subject = Engine("fuzz", None, outlines=found.stories)
     found.records(explain(_with_moments(events, subject, found), subject))
     found.moments(subject.take_moments())
-    found.stories = [*subject.outlines]
     for record in found.all_records:
         assert from_json(to_json(record)) == record
     json.dumps(har(found.all_records), allow_nan=False)

@@ -38,7 +38,6 @@ from h3probe.events import (
     Unreadable,
 )
 from h3probe.filters import Filters
-from h3probe.packing import Shelf
 from h3probe.record_builder import RecordBuilder
 from h3probe.records import AnyRecord, CaptureRecord, ExchangeRecord, SummaryRecord
 from h3probe.track.clock import NS
@@ -89,7 +88,7 @@ class Engine:
         is_java: Whether that command is Java; None where its name does not tell.
         expects: The version that every exchange is expected to be of; None for no expectation.
         expectations: Whether that is so, an origin each; there once all is settled.
-        outlines: The stories, likewise.
+        outlines: Where the outlines of the stories go, likewise; None for nowhere.
         packs: Whether connections that are over may be packed when there are too many to be kept; otherwise the oldest
             are forgotten. Whoever explains a capture alone can wait for its end with what they come to.
         on_decrypted: Told of what decrypted traffic tells of.
@@ -110,7 +109,7 @@ class Engine:
     is_java: bool | None = None
     expects: HttpVersion | None = None
     expectations: list[ExpectationRecord] = field(default_factory=list)
-    outlines: Shelf[StoryOutline] = field(default_factory=Shelf)
+    outlines: list[StoryOutline] | None = None
     packs: bool = False
     on_decrypted: Callable[[Told], None] | None = None
     tracker: Tracker = field(default_factory=Tracker)

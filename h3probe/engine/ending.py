@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ class Ending:
         teller: Makes the records.
         filters: What was asked about.
         expects: The version that every exchange is expected to be of; None for no expectation.
-        outlines: The stories.
+        outlines: Where the outlines of the stories go; None for nowhere.
         missing: What connections show to be missing from the capture.
         seen: What there was, as far as silence is to be told from it.
     """
@@ -44,14 +45,14 @@ class Ending:
     teller: Teller
     filters: Filters
     expects: HttpVersion | None
-    outlines: Shelf[StoryOutline] = field(default_factory=Shelf)
+    outlines: list[StoryOutline] | None = None
     missing: Missing = field(default_factory=Missing)
     seen: Seen = field(default_factory=Seen)
     _records: Shelf[AnyRecord] = field(default_factory=Shelf)
     _verdicts: Shelf[VerdictRecord | None] = field(default_factory=Shelf)
     # When the story of each of these began.
-    _records_ns: list[int] = field(default_factory=list)
-    _verdicts_ns: list[int] = field(default_factory=list)
+    _records_ns: array[int] = field(default_factory=lambda: array("q"))
+    _verdicts_ns: array[int] = field(default_factory=lambda: array("q"))
     _weighing: Weighing = field(default_factory=Weighing)
 
     def add(self, connections: Iterable[Connection], stories: Sequence[Story]) -> None:
@@ -67,8 +68,9 @@ class Ending:
 
     def _conclude(self, story: Story) -> None:
         conclusion = conclude(story)
-        ids = dict.fromkeys(c.id for c in story.connections)
-        self.outlines.append(StoryOutline(story.label, story.relayed, tuple(ids)))
+        if self.outlines is not None:
+            ids = dict.fromkeys(c.id for c in story.connections)
+            self.outlines.append(StoryOutline(story.label, story.relayed, tuple(ids)))
         self._put(story.begins_ns, self.teller.conclusions(conclusion))
         sentence = conclusion.sentence
         self._verdicts.append(None if sentence is None else self.teller.verdict(conclusion, sentence))
@@ -127,6 +129,6 @@ class Ending:
         ]
 
 
-def _in_order[Each](shelf: Shelf[Each], by: list[int]) -> Iterator[Each]:
+def _in_order[Each](shelf: Shelf[Each], by: array[int]) -> Iterator[Each]:
     """What is on a shelf, in the order of a number of each."""
     return map(shelf.__getitem__, sorted(range(len(shelf)), key=by.__getitem__))

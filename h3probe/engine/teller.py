@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from h3probe.track.clock import Clock
 
 UNOWNED = "Owner not known"
+# Bytes: enough that no two of anything are ever taken for one.
+_DIGEST = 16
 
 
 @dataclass(slots=True)
@@ -39,7 +42,7 @@ class Teller:
     conditions: Sequence[str] = ()
     problem: bool = False
     _finding_ids: count[int] = field(default_factory=lambda: count(1))
-    _told: set[tuple[str, ...]] = field(default_factory=set)
+    _told: set[bytes] = field(default_factory=set)
 
     def conclusions(self, conclusion: Conclusion) -> list[AnyRecord]:
         """The races and findings of a story that were not told yet."""
@@ -52,9 +55,11 @@ class Teller:
         ]
 
     def _first_time(self, key: tuple[str, ...]) -> bool:
-        if key in self._told:
+        # There may be hundreds of thousands; the words themselves would take ten times as much room.
+        known = blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
+        if known in self._told:
             return False
-        self._told.add(key)
+        self._told.add(known)
         return True
 
     def finding(self, finding: Finding, story: Story | None) -> AnyRecord:

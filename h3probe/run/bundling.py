@@ -145,7 +145,7 @@ def bundle_captures(asked: Asked, target: Path, *, full: bool, force: bool, prog
             found.recorder = recorder
             progress.begin("reading", size_of(asked.files))
             names = ", ".join(Path(name).name for name in asked.files)
-            found.told.stories = [*explain(replace(asked, name=names), found, found).outlines]
+            explain(replace(asked, name=names), found, found, outlines=found.told.stories)
             if found.summary is not None and not found.summary.packets:
                 raise UserError(f"{asked.source}: there are no packets in it to make a bundle of")
             recorder.close(None if found.summary is None else found.summary.dropped)
@@ -171,7 +171,7 @@ def bundle_folder(folder: Path, target: Path, *, force: bool, progress: Progress
                 found.lines = lines
             progress.begin("reading", size_of([str(folder / bundle.CAPTURE)]))
             # The folder's place is nobody's business.
-            found.told.stories = [*explain(Asked((str(folder),), name=target.name), found, found).outlines]
+            explain(Asked((str(folder),), name=target.name), found, found, outlines=found.told.stories)
             _pack(folder, target, found, force=force)
     except OSError as error:
         raise UserError(f"{target} cannot be written: {error.strerror or error}") from error

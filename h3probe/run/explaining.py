@@ -148,7 +148,7 @@ def explained(asked: Asked, found: Explained | None = None) -> Explained:
         UserError: A client's log cannot be read, or is none.
     """
     found = Explained() if found is None else found
-    found.stories = [*explain(asked, found).outlines]
+    explain(asked, found, outlines=found.stories)
     return found
 
 
@@ -175,7 +175,13 @@ class Reading(Protocol):
         """All was read: what is said of it comes now."""
 
 
-def explain(asked: Asked, output: Output, tap: Tap | None = None, reading: Reading | None = None) -> Engine:
+def explain(
+    asked: Asked,
+    output: Output,
+    tap: Tap | None = None,
+    reading: Reading | None = None,
+    outlines: list[StoryOutline] | None = None,
+) -> Engine:
     """Explain, and hand everything on as it is settled.
 
     Args:
@@ -183,6 +189,7 @@ def explain(asked: Asked, output: Output, tap: Tap | None = None, reading: Readi
         output: Gets what there is to say.
         tap: Gets what it is said about.
         reading: Is told how far it is.
+        outlines: Where the outlines of the stories go.
 
     Returns:
         The engine, which knows how it ended.
@@ -194,6 +201,7 @@ def explain(asked: Asked, output: Output, tap: Tap | None = None, reading: Readi
         readers = _open(asked, stack)
         stack.enter_context(_seldom_collected())
         engine = _engine(asked, readers, tap)
+        engine.outlines = outlines
         engine.tracker.timeline.muted = not output.wants_moments
         live = STDIN in asked.files
         replay = Replay(engine)

@@ -52,7 +52,7 @@ def explain(
     kept: KeptConnections, expects: HttpVersion | None, origins: frozenset[str] | None
 ) -> tuple[Engine, list[AnyRecord]]:
     """Explain it."""
-    engine = Engine("test", "pcap", Filters(origins), expects=expects, packs=True, _kept=kept)
+    engine = Engine("test", "pcap", Filters(origins), expects=expects, outlines=[], packs=True, _kept=kept)
     return engine, [r for event in office().events() for r in engine.feed(event)] + engine.finish()
 
 
@@ -70,7 +70,7 @@ def concluded(engine: Engine, records: list[AnyRecord]) -> list[tuple[str, ...]]
 
 def outlines(engine: Engine) -> list[tuple[str, bool, tuple[str, ...]]]:
     """The stories, whatever their order."""
-    return sorted((o.origin, o.relayed, o.connections) for o in engine.outlines)
+    return sorted((o.origin, o.relayed, o.connections) for o in engine.outlines or ())
 
 
 @pytest.mark.parametrize("expects", [None, "HTTP/3"])
