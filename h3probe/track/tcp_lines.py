@@ -1,0 +1,52 @@
+"""What is said of TCP connections, a line at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from h3probe.track.mark import Mark
+    from h3probe.track.tcp import TcpConnection
+    from h3probe.track.timeline import Timeline
+    from h3probe.track.tunnel import Tunnel
+
+Weight = Literal["start", "progress", "good", "bad"]
+
+# Ports of protocols that have nothing to do with HTTP; their connections are tracked and not talked about.
+OTHER_PROTOCOLS = frozenset({20, 21, 22, 23, 25, 53, 88, 110, 111, 135, 139, 143, 389, 445, 465, 514, 587, 636, 853,
+                             873, 993, 995, 1433, 1521, 1883, 2049, 3306, 3389, 5222, 5432, 5672, 5900, 6379, 9092,
+                             11211, 27017})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TcpLines:
+    """Says them.
+
+    Attributes:
+        timeline: Where they go.
+    """
+
+    timeline: Timeline
+
+    def say(
+        self,
+        connection: TcpConnection,
+        mark: Mark,
+        text: str | Callable[[], str],
+        *,
+        outgoing: bool | None,
+        weight: Weight = "progress",
+    ) -> None:
+        """Add a line about a connection, as `Timeline.say`; none where it has nothing to do with HTTP."""
+        if connection.server.port not in OTHER_PROTOCOLS:
+            self.timeline.say(connection, mark, text, transport="tcp", outgoing=outgoing, weight=weight)
+
+    def say_tunnel(self, connection: TcpConnection, tunnel: Tunnel, text: str, mark: Mark, *, outgoing: bool) -> None:
+        """Add a line about a tunnel through a connection."""
+        refused = tunnel.status is not None and not tunnel.open
+        self.timeline.say(
+            connection, mark, text, transport="proxy", outgoing=outgoing, weight="bad" if refused else "start"
+        )
