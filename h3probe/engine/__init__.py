@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from h3probe.diagnose.story import Story, Vantage
     from h3probe.events import Event, Told
     from h3probe.records import ExpectationRecord, HttpVersion, Moment, StoryOutline
-    from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
+    from h3probe.track.proxy_facts import AltSvcSighting, ExchangeSighting
     from h3probe.track.told import ToldSighting
     from h3probe.track.tracker import Connection, IcmpSighting, Progress
     from h3probe.wire.packet import Transported

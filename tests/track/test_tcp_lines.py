@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 from h3probe.events import Endpoint
-from tests.track.builders import (
-    SERVER,
-    TcpWatch,
-)
+from tests.track.builders import SERVER, TcpWatch
 
 
 def test_other_protocols_are_tracked_and_not_talked_about() -> None:
