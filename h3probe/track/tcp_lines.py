@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from h3probe.track.tcp import OTHER_PROTOCOLS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -14,11 +16,6 @@ if TYPE_CHECKING:
     from h3probe.track.tunnel import Tunnel
 
 Weight = Literal["start", "progress", "good", "bad"]
-
-# Ports of protocols that have nothing to do with HTTP; their connections are tracked and not talked about.
-OTHER_PROTOCOLS = frozenset({20, 21, 22, 23, 25, 53, 88, 110, 111, 135, 139, 143, 389, 445, 465, 514, 587, 636, 853,
-                             873, 993, 995, 1433, 1521, 1883, 2049, 3306, 3389, 5222, 5432, 5672, 5900, 6379, 9092,
-                             11211, 27017})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
