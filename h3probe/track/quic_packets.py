@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from h3probe.text import clean
@@ -16,10 +15,10 @@ from h3probe.wire.quic.protection import retry_is_valid
 from h3probe.wire.quic.versions import version_name
 
 if TYPE_CHECKING:
+    from h3probe.track.lines import QuicLines
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
     from h3probe.track.quic_moved import Moved
-    from h3probe.track.timeline import Timeline
     from h3probe.wire.quic.frames import ConnectionClose
     from h3probe.wire.quic.packets import LongPacket
 
@@ -35,15 +34,15 @@ class QuicPackets:
     """Takes packets, of which is known whose they are, into their connections.
 
     Args:
-        timeline: Where lines for people go.
+        lines: Where lines for people go.
         moved: Knows the connections that are ready by their IDs.
 
     Attributes:
         unread: Connections that gave way before their ClientHello was whole.
     """
 
-    def __init__(self, timeline: Timeline, moved: Moved) -> None:
-        self._say = partial(timeline.say, transport="quic")
+    def __init__(self, lines: QuicLines, moved: Moved) -> None:
+        self._say = lines.say
         self._moved = moved
         # Attempts whose hello is put together; who holds it longest lets go of it.
         self._reading: BoundedTable[str, QuicConnection] = BoundedTable(HANDSHAKES_LIMIT)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from h3probe.errors import DecodeError
 from h3probe.text import clean
+from h3probe.track.lines import QuicLines
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT, QuicConnection
 from h3probe.track.quic_moved import Looks, Moved
@@ -73,7 +73,8 @@ class QuicTracker:
         limit: int = 8_000,
     ) -> None:
         self._timeline = timeline
-        self._say = partial(timeline.say, transport="quic")
+        lines = QuicLines(timeline)
+        self._say = lines.say
         self._new_id = new_id
         self._on_open = on_open
         self._on_evict = on_evict
@@ -84,7 +85,7 @@ class QuicTracker:
         # Ports that may carry QUIC from before the capture.
         self._looks: BoundedTable[tuple[Endpoint, Endpoint], Looks] = BoundedTable(HANDSHAKES_LIMIT)
         self._moved = Moved(limit)
-        self._packets = QuicPackets(timeline, self._moved)
+        self._packets = QuicPackets(lines, self._moved)
         self.unreadable = 0
         self.on_packet: OnPacket | None = None
 

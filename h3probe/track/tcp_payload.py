@@ -19,9 +19,9 @@ from h3probe.wire.tls import alert_name, looks_like_client_hello
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from h3probe.track.lines import TcpLines
     from h3probe.track.mark import Mark
     from h3probe.track.tcp import TcpConnection
-    from h3probe.track.tcp_lines import TcpLines
     from h3probe.track.tunnel import Tunnel
     from h3probe.wire.packet import TcpSegment
 

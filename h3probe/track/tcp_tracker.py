@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.track.clock import NS
+from h3probe.track.lines import TcpLines
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT
 from h3probe.track.table import BoundedTable, RecencyTable
 from h3probe.track.tcp import TcpConnection
-from h3probe.track.tcp_lines import TcpLines
 from h3probe.track.tcp_payload import TcpPayloads
 from h3probe.track.tcp_segments import (
     acknowledges_more,

@@ -1,8 +1,7 @@
-"""What is said of TCP connections, a line at a time."""
+"""What is said of connections, a line at a time: each transport's name goes with it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from h3probe.track.tcp import OTHER_PROTOCOLS
@@ -11,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from h3probe.track.mark import Mark
+    from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.timeline import Timeline
     from h3probe.track.tunnel import Tunnel
@@ -18,15 +18,38 @@ if TYPE_CHECKING:
 Weight = Literal["start", "progress", "good", "bad"]
 
 
-@dataclass(frozen=True, slots=True)
-class TcpLines:
-    """Says them.
+class QuicLines:
+    """Says what happens on QUIC connections.
 
-    Attributes:
-        timeline: Where they go.
+    Args:
+        timeline: Where it goes.
     """
 
-    timeline: Timeline
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+
+    def say(
+        self,
+        connection: QuicConnection,
+        mark: Mark,
+        text: str | Callable[[], str],
+        *,
+        outgoing: bool | None,
+        weight: Weight = "progress",
+    ) -> None:
+        """Add a line about a connection, as `Timeline.say`."""
+        self._timeline.say(connection, mark, text, transport="quic", outgoing=outgoing, weight=weight)
+
+
+class TcpLines:
+    """Says what happens on TCP connections, and in the tunnels through them.
+
+    Args:
+        timeline: Where it goes.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
 
     def say(
         self,
@@ -39,11 +62,11 @@ class TcpLines:
     ) -> None:
         """Add a line about a connection, as `Timeline.say`; none where it has nothing to do with HTTP."""
         if connection.server.port not in OTHER_PROTOCOLS:
-            self.timeline.say(connection, mark, text, transport="tcp", outgoing=outgoing, weight=weight)
+            self._timeline.say(connection, mark, text, transport="tcp", outgoing=outgoing, weight=weight)
 
     def say_tunnel(self, connection: TcpConnection, tunnel: Tunnel, text: str, mark: Mark, *, outgoing: bool) -> None:
         """Add a line about a tunnel through a connection."""
         refused = tunnel.status is not None and not tunnel.open
-        self.timeline.say(
+        self._timeline.say(
             connection, mark, text, transport="proxy", outgoing=outgoing, weight="bad" if refused else "start"
         )
