@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from h3probe.events import AltSvcSeen, ToldAltSvc, ToldExchange
     from h3probe.track.clock import Clock
     from h3probe.track.names import DnsSighting
-    from h3probe.track.proxied import ExchangeSighting
+    from h3probe.track.proxy_facts import ExchangeSighting
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.told import ToldSighting

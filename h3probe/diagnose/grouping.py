@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from h3probe.events import AltSvcSeen, Endpoint, Exchange, Process, ToldExchange, UpstreamTrouble
     from h3probe.track.clock import Clock
     from h3probe.track.names import Names
-    from h3probe.track.proxied import ExchangeSighting, FailedLeg, ProxyFacts
+    from h3probe.track.proxy_facts import ExchangeSighting, FailedLeg, ProxyFacts
     from h3probe.track.tracker import Connection
 
 CLEAR = "http://"

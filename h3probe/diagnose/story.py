@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from h3probe.records import KnownFrom
     from h3probe.track.clock import Clock
     from h3probe.track.names import DnsSighting
-    from h3probe.track.proxied import FailedLeg
+    from h3probe.track.proxy_facts import FailedLeg
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tcp import TcpConnection
     from h3probe.track.tracker import Connection

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from h3probe import __version__
 from h3probe.diagnose.conclusion import conclude
 from h3probe.diagnose.expectation import Account
-from h3probe.diagnose.grouping import Beside, add_proxy_facts, tell_stories
-from h3probe.diagnose.origin import origin_of_url
 from h3probe.diagnose.rule import CaptureFacts
-from h3probe.diagnose.told import add_told_facts
 from h3probe.engine.ending import Ending
+from h3probe.engine.settled import Settled
 from h3probe.engine.silence import Silence
+from h3probe.engine.stories import Circumstances, Stories
 from h3probe.engine.teller import Teller
 from h3probe.events import (
     CaptureEnded,
@@ -43,7 +42,6 @@ from h3probe.records import AnyRecord, CaptureRecord, ExchangeRecord, SummaryRec
 from h3probe.track.clock import NS
 from h3probe.track.kept import KeptConnections
 from h3probe.track.mark import Mark
-from h3probe.track.told import ToldFacts
 from h3probe.track.tracker import Tracker
 from h3probe.wire.link_names import link_type_name
 from h3probe.wire.packet import TcpSegment, UdpDatagram
@@ -55,9 +53,7 @@ if TYPE_CHECKING:
     from h3probe.diagnose.story import Story, Vantage
     from h3probe.events import Event, Told
     from h3probe.records import ExpectationRecord, HttpVersion, Moment, StoryOutline
-    from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
-    from h3probe.track.told import ToldSighting
-    from h3probe.track.tracker import Connection, IcmpSighting, Progress
+    from h3probe.track.tracker import Connection, Progress
     from h3probe.wire.packet import Transported
 
 Output = AnyRecord | object
@@ -119,24 +115,19 @@ class Engine:
     uncounted: int = 0
     _builder: RecordBuilder = field(init=False)
     _teller: Teller = field(init=False)
+    _settled: Settled = field(init=False)
     _kept: KeptConnections = field(default_factory=KeptConnections)
     _opened: list[Connection] = field(default_factory=list)
     _first: Mark | None = None
     _announced: bool = False
     _accounts: Counter[Account] = field(default_factory=Counter)
-    _waiting: list[Connection] = field(default_factory=list)
-    _waiting_icmp: list[IcmpSighting] = field(default_factory=list)
-    _waiting_exchanges: list[ExchangeSighting] = field(default_factory=list)
-    _waiting_alt_svc: list[AltSvcSighting] = field(default_factory=list)
-    _waiting_told: list[ToldSighting[ToldExchange]] = field(default_factory=list)
-    _waiting_told_alt_svc: list[ToldSighting[ToldAltSvc]] = field(default_factory=list)
-    _settled_since: bool = False
     _dropped: int = 0
     _conclude_at_ns: int = 0
 
     def __post_init__(self) -> None:
         self._builder = RecordBuilder(self.tracker.clock)
         self._teller = Teller(self._builder, self.tracker.clock)
+        self._settled = Settled(self._builder, self.filters, self._kept)
 
     @property
     def exit_status(self) -> int:
@@ -175,21 +166,9 @@ class Engine:
                 pass  # Whoever plays a run back sees to these.
             case _:
                 self.tracker.feed_proxy(event)
-        if self.tracker.quiet and (self.filters.pending is None or not self._waits):
+        if self.tracker.quiet and (self.filters.pending is None or not self._settled.waits):
             return []
         return self._collect(self.tracker.take())
-
-    @property
-    def _waits(self) -> bool:
-        """Whether something waits until its connection's process is known."""
-        return bool(
-            self._waiting
-            or self._waiting_icmp
-            or self._waiting_exchanges
-            or self._waiting_alt_svc
-            or self._waiting_told
-            or self._waiting_told_alt_svc
-        )
 
     def announce(self) -> list[AnyRecord]:
         """Return the first record, once; the time of the first packet must be known, or there is none."""
@@ -219,8 +198,8 @@ class Engine:
         self.tracker.clock.see(now_ns)
         self.tracker.sweep(now_ns)
         records = self._collect(self.tracker.take())
-        if self._settled_since and now_ns >= self._conclude_at_ns:
-            self._settled_since = False
+        if self._settled.news and now_ns >= self._conclude_at_ns:
+            self._settled.news = False
             self._conclude_at_ns = now_ns + CONCLUDE_NS
             self._teller.conditions = self.conditions
             for story in self.stories():
@@ -276,68 +255,15 @@ class Engine:
 
     def _collect(self, progress: Progress) -> list[AnyRecord]:
         self._keep(progress.opened)
-        if not progress.tells and not self._waits:
+        if not progress.tells and not self._settled.waits:
             return []
-        records: list[AnyRecord] = [
-            self._builder.dns(sighting) for sighting in progress.dns if self.filters.name(sighting.binding.name)
-        ]
-        for icmp in self._ripe(self._waiting_icmp, progress.icmp, lambda icmp: self.connection(icmp.connection)):
-            about = self.connection(icmp.connection)
-            if about is not None and self.filters.connection(about) and self.filters.origin(about) is not False:
-                records.append(self._builder.icmp(icmp))
-        records += self._seen_by_proxy(progress)
-        records += self._told_of(progress)
-        for connection in self._ripe(self._waiting, progress.settled, lambda connection: connection):
-            self._settled_since = True
-            if not self.filters.connection(connection):
-                continue
-            if self.filters.origin(connection):  # Where it does not tell, its story decides, at the end.
-                records += self._builder.connection(connection)
-        if not records:
-            return records
-        return self.announce() + self._counted(records)
-
-    def _seen_by_proxy(self, progress: Progress) -> list[AnyRecord]:
-        """The records of exchanges and Alt-Svc lines."""
-        exchanges = self._ripe(self._waiting_exchanges, progress.exchanges, lambda s: self.connection(s.connection))
-        alt_svc = self._ripe(self._waiting_alt_svc, progress.alt_svc, lambda s: self.connection(s.connection))
-        return [
-            *(self._builder.exchange(s) for s in exchanges if self._wanted(s.connection, s.exchange.origin)),
-            *(self._builder.alt_svc(s.seen) for s in alt_svc if self._wanted(s.connection, s.seen.origin)),
-        ]
-
-    def _told_of(self, progress: Progress) -> list[AnyRecord]:
-        """The records of what the client's log, or decrypted traffic, tells."""
         if self.on_decrypted is not None:
             for event in progress.decrypted:
                 self.on_decrypted(event)
-        if progress.told is None and not (self._waiting_told or self._waiting_told_alt_svc):
-            return []
-        told, about = progress.told or ToldFacts(), self.connection
-        exchanges = self._ripe(self._waiting_told, told.exchanges, lambda s: about(s.connection))
-        alt_svc = self._ripe(self._waiting_told_alt_svc, told.alt_svc, lambda s: about(s.connection))
-        return [
-            *(self._builder.told(s) for s in exchanges if self._wanted(s.connection, s.told.origin)),
-            *(self._builder.told_alt_svc(s.told) for s in alt_svc if self._wanted(s.connection, s.told.origin)),
-        ]
-
-    def _wanted(self, connection_id: str | None, origin: str) -> bool:
-        connection = self.connection(connection_id)
-        known = connection is None or self.filters.connection(connection)
-        return known and self.filters.named(origin_of_url(origin))
-
-    def _ripe[T](self, waiting: list[T], new: list[T], about: Callable[[T], Connection | None]) -> list[T]:
-        """What is to be told now; the rest waits until its connection's process is known, or will not be known."""
-        pending = self.filters.pending
-        if pending is None and not waiting:
-            return new
-        ripe: list[T] = []
-        still: list[T] = []
-        for each in (*waiting, *new):
-            connection = about(each)
-            (still if pending is not None and connection is not None and pending(connection) else ripe).append(each)
-        waiting[:] = still
-        return ripe
+        records = self._settled.records(progress)
+        if not records:
+            return records
+        return self.announce() + self._counted(records)
 
     def _counted(self, records: list[AnyRecord]) -> list[AnyRecord]:
         self.counts.update(record.type for record in records)
@@ -362,46 +288,25 @@ class Engine:
 
     def stories(self) -> list[Story]:
         """Return the stories of all connections kept."""
-        return self._stories_of(list(self._kept))
+        return self._stories.of(list(self._kept))
 
-    def _stories_of(self, kept: list[Connection]) -> list[Story]:
-        connections = [c for c in kept if self.filters.connection(c)]
-        names = {}
-        for connection in connections:
-            name = self.tracker.names.name_of(connection.server.host)
-            if name is not None:
-                names[connection.server.host] = name
-        # A filter by port hides connections, and must not hide that there were any.
-        wanted = self.filters.wanted
-        ports = self.filters.ports
-        others = [c for c in kept if ports and c.server.port not in ports and (wanted is None or wanted(c))]
-        strangers = [c for c in kept if wanted is not None and not wanted(c)]
-        facts = self.tracker.proxy.facts
-        beside = Beside(others, strangers, facts, self._kept.tunnelled)
-        told = tell_stories(connections, self.tracker.clock, names, self.tracker.hosts.identity, beside)
-        stories = [story for story in told if self.filters.story(story)]
-        for story in stories:
-            self._add_circumstances(story)
-        add_told_facts(stories, self.tracker.told.facts)
-        return stories
+    @property
+    def _stories(self) -> Stories:
+        return Stories(self.tracker, self.filters, self._kept, self._circumstances)
 
-    def _add_circumstances(self, story: Story) -> None:
-        """Give a story what is known of the capture that it is from."""
-        clients = {c.client.host for c in story.connections}
-        add_proxy_facts(story, self.tracker.proxy.facts, self.tracker.names)
-        story.of_command = self.wants_command
-        story.vantage = self.vantage
-        story.swallows_icmp = self.swallows_icmp
-        if self.alone is not None and all(c.process is None for c in story.connections):
-            story.client = self.alone  # which of its processes it was is not known; that it was one of them is
-        story.over = self.client_over
-        story.lossy = self._lossy
-        story.lacks = frozenset() if self.format == "live" else self.tracker.lacks
-        story.unowned = self.wants_command and not any(c.process is not None for c in story.connections)
-        ends = {(c.client.host, c.server) for c in story.connections}
-        # A command's connections are younger than the watch.
-        story.tcp_before = not self.wants_command and any(self.tracker.tcp.was_before(*end) for end in ends)
-        story.one_sided = bool(clients) and not any(self.tracker.hears(host) for host in clients)
+    @property
+    def _circumstances(self) -> Circumstances:
+        return Circumstances(
+            vantage=self.vantage,
+            of_command=self.wants_command,
+            client_over=self.client_over,
+            behind_proxy=self.behind_proxy,
+            alone=self.alone,
+            is_java=self.is_java,
+            swallows_icmp=self.swallows_icmp,
+            live=self.format == "live",
+            lossy=self._lossy,
+        )
 
     @property
     def _lossy(self) -> bool:
@@ -412,27 +317,16 @@ class Engine:
         self._teller.conditions = self.conditions
         self._dropped = dropped
         ending = Ending(self._teller, self.filters, self.expects, outlines=self.outlines)
+        stories = self._stories
         for connections in self._kept.by_client(self.tracker.hosts.identity):
-            ending.add(connections, self._stories_of(connections))
+            ending.add(connections, stories.of(connections))
         facts = self._facts(ending.missing, truncated=truncated)
         of_capture = ending.of_capture(facts)
         if self.expects is not None:
             complete = not (facts.truncated or facts.forgotten or facts.left or facts.unreadable or self._lossy)
             self.expectations = ending.expectations(self.expects, self._accounts, complete=complete)
-        return chain(ending.records(), of_capture, ending.verdicts(self._silence), self.expectations)
-
-    @property
-    def _silence(self) -> Silence:
-        return Silence(
-            self._teller,
-            self.tracker,
-            self.filters,
-            self.vantage,
-            self.wants_command,
-            self.behind_proxy,
-            self.alone,
-            self.is_java,
-        )
+        silence = Silence(self._teller, self.tracker, self.filters, stories.run)
+        return chain(ending.records(), of_capture, ending.verdicts(silence), self.expectations)
 
     def _facts(self, missing: Missing, *, truncated: bool) -> CaptureFacts:
         return CaptureFacts(

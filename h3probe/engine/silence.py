@@ -13,7 +13,8 @@ from h3probe.text import count
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from h3probe.diagnose.story import Story, Vantage
+    from h3probe.diagnose.story import Story
+    from h3probe.engine.stories import Circumstances
     from h3probe.engine.teller import Teller
     from h3probe.records import VerdictRecord
     from h3probe.track.tracker import Connection, Tracker
@@ -78,47 +79,39 @@ class Silence:
         teller: Makes the records.
         tracker: Knows what the proxy, DNS and the client's own log say.
         filters: What was asked about.
-        vantage: Where from.
-        of_command: Whether only a command's traffic is wanted.
-        behind_proxy: The command that was given a proxy.
-        alone: The command that has a network of its own.
-        is_java: Whether that command is Java; None where its name does not tell.
+        run: What is known of the run.
     """
 
     teller: Teller
     tracker: Tracker
     filters: Filters
-    vantage: Vantage
-    of_command: bool
-    behind_proxy: str | None
-    alone: str | None
-    is_java: bool | None
+    run: Circumstances
 
     def verdicts(self, seen: Seen) -> list[VerdictRecord]:
         """Say so of an origin that was asked for by name, or of a command behind the proxy, when nothing was sent."""
         say, exchanges = self.teller.silence, self.tracker.proxy.facts.exchanges
-        of_one = self.of_command or self.alone is not None or self.behind_proxy is not None
-        untried = self._untried(seen, silent=of_one and not seen.sent and self.vantage == "wire")
+        of_one = self.run.of_command or self.run.alone is not None or self.run.behind_proxy is not None
+        untried = self._untried(seen, silent=of_one and not seen.sent and self.run.vantage == "wire")
         if untried and not seen.sent:
             return untried
-        unowned = seen.unowned if self.of_command else 0
-        if unowned == seen.sent and self.behind_proxy is not None and not (exchanges or seen.at_proxy):
-            sentence = SILENT_BEHIND_PROXY + HINTS[self.is_java] if self.vantage == "wire" else self._unseen("")
+        unowned = seen.unowned if self.run.of_command else 0
+        if unowned == seen.sent and self.run.behind_proxy is not None and not (exchanges or seen.at_proxy):
+            sentence = SILENT_BEHIND_PROXY + HINTS[self.run.is_java] if self.run.vantage == "wire" else self._unseen("")
             if unowned:
                 sentence = NOT_KNOWN_TO_BE_ITS.format(count(unowned, "other connection"))
-            return [say(None, self.behind_proxy, sentence)]
-        if not seen.sent and not exchanges and self.alone is not None:
+            return [say(None, self.run.behind_proxy, sentence)]
+        if not seen.sent and not exchanges and self.run.alone is not None:
             names = self.tracker.names
             silent = ASKED_DNS.format("" if names.answered else "got no answer, ") if names.asked else SILENT_ALONE
-            return [say(None, self.alone, f"{silent}{self.teller.in_force()}")]
+            return [say(None, self.run.alone, f"{silent}{self.teller.in_force()}")]
         absent = sorted(set(self.filters.origins or ()) - seen.told - seen.hidden)
-        sentence = SILENT if self.vantage == "wire" else self._unseen(" for this origin")
+        sentence = SILENT if self.run.vantage == "wire" else self._unseen(" for this origin")
         return [*untried, *(say(origin, "any", sentence) for origin in absent)]
 
     def _untried(self, seen: Seen, *, silent: bool) -> list[VerdictRecord]:
         """What the client's own log tells of requests that it did not even try, an origin each."""
         sentences = untried_origins(self.tracker.told.facts, seen.origins, silent=silent)
-        client = self.alone or self.behind_proxy or "any"
+        client = self.run.alone or self.run.behind_proxy or "any"
         return [
             self.teller.silence(origin, client, f"{sentence}{self.teller.in_force()}")
             for origin, sentence in sentences.items()
@@ -126,7 +119,7 @@ class Silence:
 
     def _unseen(self, what: str) -> str:
         past = "what went past it, if anything, is not seen without sniffing"
-        return f"Nothing came to the {self.vantage}{what}; {past}."
+        return f"Nothing came to the {self.run.vantage}{what}; {past}."
 
 
 def _may_be_to(origin: str, connection: Connection) -> bool:

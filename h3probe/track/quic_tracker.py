@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from h3probe.errors import DecodeError
 from h3probe.text import clean
-from h3probe.track.clock import NS
+from h3probe.track.lines import QuicLines
 from h3probe.track.mark import Mark
-from h3probe.track.quic import MARKS_LIMIT, HelloStream, QuicConnection
-from h3probe.track.quic_initial import read_initial
+from h3probe.track.quic import MARKS_LIMIT, QuicConnection
 from h3probe.track.quic_moved import Looks, Moved
+from h3probe.track.quic_packets import HANDSHAKES_LIMIT, QuicPackets, count_datagram, count_short
 from h3probe.track.quic_routing import (
     QuicFlow,
     destination_id,
@@ -22,12 +22,8 @@ from h3probe.track.quic_routing import (
     short_connection,
 )
 from h3probe.track.table import BoundedTable, RecencyTable
-from h3probe.track.timeline import between, offer
 from h3probe.wire.quic.aggregate import LARGEST_PLAIN, split_aggregate
-from h3probe.wire.quic.errors import error_name
 from h3probe.wire.quic.packets import LongPacket, ShortPacket, gquic_version, looks_like_quic, split_datagram
-from h3probe.wire.quic.protection import retry_is_valid
-from h3probe.wire.quic.versions import version_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
     from h3probe.events import Endpoint, FlowCount
     from h3probe.track.timeline import Timeline
     from h3probe.wire.packet import IcmpError, UdpDatagram
-    from h3probe.wire.quic.frames import ConnectionClose
 
 
 class OnPacket(Protocol):
@@ -49,13 +44,7 @@ class OnPacket(Protocol):
 
 # Connections that share one pair of ports: a client's later attempts from the same socket.
 CONNECTIONS_PER_FLOW = 32
-# Hellos that are put together at the same time: what bounds the bytes held, whatever they are.
-HANDSHAKES_LIMIT = 2_048
 HTTPS = 443
-# Initials closer together than this are one flight.
-AGAIN_NS = NS // 20
-# So many of a connection's Initials are told one by one; a client that repeats itself for ever fills no screen.
-SAID_AGAIN = 12
 
 
 class QuicTracker:
@@ -84,26 +73,26 @@ class QuicTracker:
         limit: int = 8_000,
     ) -> None:
         self._timeline = timeline
+        lines = QuicLines(timeline)
+        self._say = lines.say
         self._new_id = new_id
         self._on_open = on_open
         self._on_evict = on_evict
         self.flows: RecencyTable[tuple[Endpoint, Endpoint], QuicFlow] = RecencyTable(limit)
-        # Attempts whose hello is put together; who holds it longest lets go of it.
-        self._reading: BoundedTable[str, QuicConnection] = BoundedTable(HANDSHAKES_LIMIT)
-        self._unread = 0
         # Flows let go of lately: what still comes on them is the rest of a connection that was told.
         self._past: BoundedTable[tuple[Endpoint, Endpoint], bool] = BoundedTable(limit)
         self._attempts_evicted = 0
         # Ports that may carry QUIC from before the capture.
         self._looks: BoundedTable[tuple[Endpoint, Endpoint], Looks] = BoundedTable(HANDSHAKES_LIMIT)
         self._moved = Moved(limit)
+        self._packets = QuicPackets(lines, self._moved)
         self.unreadable = 0
         self.on_packet: OnPacket | None = None
 
     @property
     def evicted(self) -> int:
         """How many flows, and earlier attempts of a flow, had to leave."""
-        return self.flows.evicted + self._attempts_evicted + self._unread
+        return self.flows.evicted + self._attempts_evicted + self._packets.unread
 
     def find(self, client: Endpoint, server: Endpoint) -> QuicConnection | None:
         """Return the latest connection between two endpoints."""
@@ -165,7 +154,7 @@ class QuicTracker:
         for side, from_client in ((flow.client, True), (flow.server, False)):
             if side is not None:
                 mark = Mark(side.last, side.last_ns)
-                _count_short(connection, mark, side.bytes, side.largest, from_client=from_client)
+                count_short(connection, mark, side.bytes, side.largest, from_client=from_client)
         for from_client in flow.order:
             connection.note("O" if from_client else "o")
         self.flows.use(flow_key(connection.client, connection.server), flow.last[0])
@@ -174,7 +163,7 @@ class QuicTracker:
         for gone in self.flows.put(key, flow):
             for connection in gone.connections:
                 self._past.put(flow_key(connection.client, connection.server), True)
-                self._unread -= connection.given_up  # it is counted once
+                self._packets.unread -= connection.given_up  # it is counted once
                 self._moved.forget(connection)
                 self._on_evict(connection)
 
@@ -198,7 +187,7 @@ class QuicTracker:
         elif error.source != connection.client:
             if connection.client_gone is None and error.kind == "port-unreachable":
                 connection.client_gone = mark
-                self._say(connection, mark, "the client's port is closed: its socket is gone", None)
+                self._say(connection, mark, "the client's port is closed: its socket is gone", outgoing=None)
             return connection
         else:
             connection.refusals_seen += 1
@@ -230,7 +219,7 @@ class QuicTracker:
         if connection is None:
             return False
         mark, from_client = Mark(datagram.frame, datagram.time_ns), datagram.destination == connection.server
-        _count_short(connection, mark, datagram.length, datagram.length, from_client=from_client)
+        count_short(connection, mark, datagram.length, datagram.length, from_client=from_client)
         return True
 
     def _under_way(self, key: tuple[Endpoint, Endpoint], datagram: UdpDatagram) -> bool:
@@ -254,7 +243,7 @@ class QuicTracker:
         )
         self._on_open(connection)
         self._remember(key, QuicFlow([connection]))
-        self._say(connection, mark, "QUIC under way, by its looks", None)
+        self._say(connection, mark, "QUIC under way, by its looks", outgoing=None)
         return True
 
     def _datagram(self, flow: QuicFlow, datagram: UdpDatagram, part: bytes, mark: Mark, cut: int) -> None:
@@ -276,12 +265,12 @@ class QuicTracker:
             from_client = datagram.source == connection.client
             if connection not in seen:
                 seen.append(connection)
-                _count(connection, mark, len(part) + cut, from_client=from_client)
+                count_datagram(connection, mark, len(part) + cut, from_client=from_client)
             if isinstance(packet, ShortPacket):
-                self._short(connection, mark, len(packet.data) + cut, from_client=from_client)
-            elif self._long(connection, packet, mark, from_client=from_client) and not hello_part:
+                self._packets.short(connection, mark, len(packet.data) + cut, from_client=from_client)
+            elif self._packets.long(connection, packet, mark, from_client=from_client) and not hello_part:
                 hello_part = True
-                self._hello_sent(connection, mark)
+                self._packets.hello_sent(connection, mark)
             if self.on_packet is not None:
                 self.on_packet(connection, packet, mark, from_client=from_client)
 
@@ -331,178 +320,3 @@ class QuicTracker:
         if len(flow.connections) >= CONNECTIONS_PER_FLOW:
             self._attempts_evicted += 1
             self._on_evict(flow.connections.pop(0))
-
-    def _long(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> bool:
-        """Take a long-header packet; return whether it carried a new part of the ClientHello."""
-        match packet.kind:
-            case "version-negotiation":
-                self._version_negotiation(connection, packet, mark, from_client=from_client)
-            case "retry":
-                self._retry(connection, packet, mark, from_client=from_client)
-            case "initial":
-                return self._initial(connection, packet, mark, from_client=from_client)
-            case "handshake":
-                self._handshake(connection, packet, mark, from_client=from_client)
-            case "zero-rtt":
-                connection.note("Z" if from_client else "z")
-            case "unknown":
-                connection.note("U" if from_client else "u")
-                if not from_client:
-                    connection.first_answer = connection.first_answer or mark
-        return False
-
-    def _version_negotiation(
-        self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool
-    ) -> None:
-        # RFC 9000, 6.2 and 17.2.1: it echoes both connection IDs, comes before any other answer, and does not
-        # list the version it answers; whatever differs is ignored by clients, and so here.
-        echoes = packet.dcid == connection.client_scid and packet.scid == connection.dcid
-        if from_client or not echoes or connection.first_answer is not None:
-            return
-        if connection.version in packet.supported_versions or connection.version_negotiation is not None:
-            return
-        connection.first_answer = mark
-        connection.version_negotiation = (mark, packet.supported_versions[:MARKS_LIMIT])
-        connection.client_crypto = HelloStream()  # The next version's packet numbers begin anew.
-        connection.note("u")
-        names = ", ".join(version_name(v) for v in packet.supported_versions[:8])
-        self._say(connection, mark, f"Version Negotiation: the server speaks {names}", outgoing=False, weight="bad")
-
-    def _retry(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> None:
-        # RFC 9000, 17.2.5.2: a client takes one, before any Initial of the server, and none without a token.
-        if from_client or connection.retry is not None or connection.server_scid is not None:
-            return
-        if connection.dcid is None or not packet.token or not retry_is_valid(packet, connection.dcid):
-            return
-        connection.first_answer = connection.first_answer or mark
-        connection.retry = mark
-        connection.retry_scid = connection.key_dcid = packet.scid
-        connection.note("r")
-        self._say(connection, mark, "Retry: the server wants the address proven", outgoing=False)
-
-    def _initial(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> bool:
-        for gone in self._reading.put(connection.id, connection):
-            gone.given_up = gone.hello is None and gone.client_crypto is not None
-            self._unread += gone.given_up
-            gone.release()
-        read = read_initial(connection, packet, from_client=from_client)
-        if not from_client and read.counts:
-            self._answered(connection, packet, mark)
-        if read.close is not None:
-            self._close(connection, read.close, mark, from_client=from_client)
-        return read.hello_part
-
-    def _hello_sent(self, connection: QuicConnection, mark: Mark) -> None:
-        """A datagram from the client carried a part of its ClientHello."""
-        previous = connection.hello_datagrams[-1] if connection.hello_datagrams else None
-        connection.initials_sent += 1
-        if len(connection.hello_datagrams) < MARKS_LIMIT:
-            connection.hello_datagrams.append(mark)
-        if connection.hello is not None and not connection.introduced:
-            connection.introduced, hello = True, connection.hello
-            self._say(connection, mark, lambda: f"Initial {connection.version_name}, {offer(hello)}", outgoing=True,
-                      weight="start")  # fmt: skip
-        elif previous is not None and not connection.answered and mark.time_ns - previous.time_ns > AGAIN_NS:
-            since = between(connection.first, mark)
-            more = "; further ones are counted, and not listed" if connection.initials_sent == SAID_AGAIN else ""
-            if connection.initials_sent <= SAID_AGAIN:
-                self._say(connection, mark, f"Initial again (+{since}){more}", outgoing=True)
-
-    def _answered(self, connection: QuicConnection, packet: LongPacket, mark: Mark) -> None:
-        first = connection.server_scid is None
-        connection.server_scid = packet.scid
-        connection.first_answer = connection.first_answer or mark
-        if first and not connection.mid_stream:
-            self._say(connection, mark, lambda: f"answered after {between(connection.first, mark)}", outgoing=False)
-
-    def _handshake(self, connection: QuicConnection, packet: LongPacket, mark: Mark, *, from_client: bool) -> None:
-        connection.note("H" if from_client else "h")
-        if from_client:
-            if connection.client_short is None:
-                connection.client_handshake = mark
-        else:
-            connection.server_handshake = connection.server_handshake or mark
-            connection.server_handshake_last = mark
-            self._answered(connection, packet, mark)
-
-    def _short(self, connection: QuicConnection, mark: Mark, size: int, *, from_client: bool) -> None:
-        connection.note("O" if from_client else "o")
-        if from_client:
-            connection.client_short_bytes += size
-            connection.client_bytes_ready += size
-            if connection.client_short is None:
-                connection.client_short = mark
-                if connection.established and not connection.mid_stream:
-                    self._ready(connection, mark)
-        else:
-            connection.server_short_bytes += size
-            if connection.client_short is not None:
-                connection.server_bytes_ready += size
-            connection.server_short = connection.server_short or mark
-
-    def _ready(self, connection: QuicConnection, mark: Mark) -> None:
-        connection.client_crypto = connection.server_crypto = None
-        self._moved.remember(connection)
-        ready = connection.ready or mark
-        self._say(connection, ready, lambda: f"QUIC ready after {between(connection.first, ready)}", outgoing=True,
-                  weight="good")  # fmt: skip
-
-    def _close(self, connection: QuicConnection, frame: ConnectionClose, mark: Mark, *, from_client: bool) -> None:
-        held = connection.client_close if from_client else connection.server_close
-        connection.note("C" if from_client else "c")
-        if held is not None:
-            return
-        if from_client:
-            connection.client_close = (mark, frame)
-        else:
-            connection.server_close = (mark, frame)
-        name = error_name(frame.code, application=frame.application) or f"0x{frame.code:x}"
-        reason = f" “{clean(frame.reason, 80)}”" if frame.reason else ""
-        self._say(connection, mark, f"CONNECTION_CLOSE {name}{reason}", outgoing=from_client, weight="bad")
-
-    def _say(
-        self,
-        connection: QuicConnection,
-        mark: Mark,
-        text: str | Callable[[], str],
-        outgoing: bool | None,  # noqa: FBT001 - three states
-        weight: str = "progress",
-    ) -> None:
-        self._timeline.say(connection, mark, text, transport="quic", outgoing=outgoing, weight=weight)  # type: ignore[arg-type]
-
-
-def _count(connection: QuicConnection, mark: Mark, size: int, *, from_client: bool) -> None:
-    """Note that a datagram was seen."""
-    connection.last = mark
-    if connection.first.frame is None:
-        connection.first = mark  # The proxy's report came before its packets.
-    connection.first_size = connection.first_size or size
-    if from_client:
-        connection.last_client = mark
-        connection.client_bytes += size
-        connection.client_largest = max(connection.client_largest, size)
-    else:
-        connection.last_server = mark
-        connection.server_bytes += size
-        connection.server_largest = max(connection.server_largest, size)
-
-
-def _count_short(connection: QuicConnection, mark: Mark, size: int, largest: int, *, from_client: bool) -> None:
-    """Add 1-RTT packets, of which there was one already; they may be told of late, and in any order."""
-    connection.last = _later(connection.last, mark)
-    if from_client:
-        connection.last_client = _later(connection.last_client, mark)
-        connection.client_bytes += size
-        connection.client_largest = max(connection.client_largest, largest)
-        connection.client_short_bytes += size
-        connection.client_bytes_ready += size
-    else:
-        connection.last_server = _later(connection.last_server, mark)
-        connection.server_bytes += size
-        connection.server_largest = max(connection.server_largest, largest)
-        connection.server_short_bytes += size
-        connection.server_bytes_ready += size if connection.client_short is not None else 0
-
-
-def _later(known: Mark | None, mark: Mark) -> Mark:
-    return mark if known is None or known.frame is None or (mark.frame or 0) > known.frame else known

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from h3probe.wire.packet import IcmpError
     from h3probe.wire.tls_hello import ClientHello
 
+# Ports of protocols that have nothing to do with HTTP; their connections are tracked and not talked about.
+OTHER_PROTOCOLS = frozenset({20, 21, 22, 23, 25, 53, 88, 110, 111, 135, 139, 143, 389, 445, 465, 514, 587, 636, 853,
+                             873, 993, 995, 1433, 1521, 1883, 2049, 3306, 3389, 5222, 5432, 5672, 5900, 6379, 9092,
+                             11211, 27017})  # fmt: skip
 # RFC 6298, 2.4: what is not acknowledged is sent again after a second, or less.
 SILENCE_NS = 3 * NS
 # Enough for a CONNECT exchange, a ClientHello of 64 KiB and a long certificate chain.

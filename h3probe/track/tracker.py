@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from h3probe.events import Counted, Frame, ProxyEvent, Secrets, SocketOwner, Told
     from h3probe.track.decrypted import Decrypter
     from h3probe.track.names import DnsSighting
-    from h3probe.track.proxied import AltSvcSighting, ExchangeSighting
+    from h3probe.track.proxy_facts import AltSvcSighting, ExchangeSighting
     from h3probe.wire.packet import Fact, Transported
 
 Connection = QuicConnection | TcpConnection

@@ -17,7 +17,7 @@ from h3probe.records import AnyRecord, FindingRecord, SummaryRecord
 from h3probe.show.ndjson import to_json
 from h3probe.show.schema import json_schema
 from h3probe.track.kept import KeptConnections
-from tests.diagnose.scenario import CLIENT, JDK, ROUTER, Network, explain, nanoseconds
+from tests.diagnose.scenario import JDK, ROUTER, Network, explain, nanoseconds
 
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -139,19 +139,6 @@ def test_the_sources_own_count_of_losses_is_used() -> None:
     assert summary.dropped == 7
 
 
-def test_records_come_as_soon_as_they_are_settled() -> None:
-    """A closed connection's record does not wait for the end of the capture, and `capture` comes before it."""
-    network = Network()
-    tcp = network.tcp()
-    tcp.connects(0.0)
-    tcp.fin(1.0)
-    for at in range(2, 40):
-        network.bystander(float(at))
-    engine = Engine("test", "pcap")
-    early = [record for event in network.events() for record in engine.feed(event)]
-    assert [record.type for record in early] == ["capture", "tcp"]
-
-
 def live(network: Network, until: float, filters: Filters | None = None) -> list[AnyRecord]:
     """Run an engine as a live vantage point does: time passes without packets, too."""
     engine = Engine("eth0", "live", filters or Filters())
@@ -181,81 +168,6 @@ def test_time_that_passes_before_the_first_packet_is_nothing() -> None:
 def kinds(records: list[AnyRecord]) -> Counter[str]:
     """How many records of each kind."""
     return Counter(record.type for record in records)
-
-
-def test_a_filter_by_port_leaves_the_rest_out() -> None:
-    """Connections to other ports have no record, and neither have the errors about them."""
-    network = busy()
-    other = network.quic(port=8443, sni="example.org")
-    other.initial(1.0)
-    other.unreachable(1.1)
-    explained = network.explain(filters=Filters(ports=frozenset({8443})))
-    validate(explained.records)
-    assert kinds(explained.records)["quic"] == kinds(explained.records)["icmp"] == 1
-    assert kinds(explained.records)["tcp"] == 0
-    assert {verdict.origin for verdict in explained.verdicts} == {"example.org:8443"}
-    assert {moment.server for moment in explained.moments} <= {"198.51.100.1:8443"}
-
-
-@pytest.mark.parametrize(
-    ("origin", "found"),
-    [
-        ("example.org", {"example.org:443"}),
-        ("example.org:443", {"example.org:443"}),
-        ("example.org:444", {"example.org:444"}),
-        ("198.51.100.3", {"third.example:443"}),
-        ("other.example", {"other.example:443"}),
-    ],
-)
-def test_a_filter_by_origin_leaves_the_rest_out(origin: str, found: set[str]) -> None:
-    """By name or by address, with a port or without; a tunnel's target counts."""
-    explained = busy().explain(filters=Filters(origins=frozenset({origin})))
-    validate(explained.records)
-    assert {verdict.origin for verdict in explained.verdicts} == found
-    rest = {"example.org:443", "third.example:443", "other.example:443"} - found
-    assert not any(finding.origin in rest for finding in explained.findings)
-
-
-@pytest.mark.parametrize(
-    ("filters", "told"),
-    [
-        (Filters(origins=frozenset({"fourth.example"})), True),
-        (Filters(origins=frozenset({"fourth.example:443"})), True),
-        (Filters(origins=frozenset({"fourth.example:444"})), False),
-        (Filters(origins=frozenset({"example.org"})), False),
-        (Filters(ports=frozenset({8899})), True),
-        (Filters(ports=frozenset({443})), False),
-        (Filters(wanted=lambda connection: connection.server.port == 8899), True),
-        (Filters(wanted=lambda connection: connection.process is not None), False),
-    ],
-)
-def test_what_the_proxy_saw_is_filtered_like_everything(filters: Filters, *, told: bool) -> None:
-    """Exchanges and Alt-Svc lines go with their origin and with the connection that carried them."""
-    explained = busy().explain(filters=filters)
-    assert kinds(explained.records)["exchange"] == kinds(explained.records)["alt_svc"] == told
-
-
-def test_an_exchange_waits_for_its_process() -> None:
-    """What may still turn out to be a wanted process's is not told, and not lost, before that is known."""
-    filters = Filters(wanted=lambda c: c.process is not None, pending=lambda c: c.process is None)
-    engine = Engine("proxy", "live", filters)
-    network = Network()
-    tcp = network.tcp(server="127.0.0.1", port=8443)
-    network.proxy().hello(0.0, tcp)
-    network.proxy().exchange(0.1, tcp)
-    network.proxy().alt_svc(0.1, tcp, "clear")
-    assert [record for event in network.events() for record in engine.feed(event)] == []
-    owner = SocketOwner(nanoseconds(0.2), 6, tcp.client_end, Process(7, "java"))
-    assert [record.type for record in engine.feed(owner)] == ["capture", "exchange", "alt_svc"]
-
-
-def test_a_filter_by_process_decides_about_connections() -> None:
-    """What the given function does not want is left out."""
-    filters = Filters(wanted=lambda connection: connection.process is not None)
-    explained = busy().explain(filters=filters)
-    validate(explained.records)
-    assert kinds(explained.records)["tcp"] == 1
-    assert kinds(explained.records)["quic"] == 0
 
 
 def test_connections_can_be_asked_for() -> None:
@@ -366,14 +278,3 @@ def test_any_part_of_a_capture_gives_a_whole_answer(one: int, other: int) -> Non
         if verdict.origin == "third.example:443":
             assert not verdict.sentence.startswith("No connection")
     assert not [finding for finding in explained.findings if finding.origin == "third.example:443"]
-
-
-def test_every_prefix_of_silence_is_judged_by_the_client_alone() -> None:
-    """Time that only others' packets show makes no failure of a client that is gone."""
-    network = Network()
-    network.quic().initial(0.0)
-    for at in range(1, 100):
-        network.bystander(float(at))
-    explained = network.explain()
-    assert explained.findings == []
-    assert explained.verdicts[0].client == CLIENT

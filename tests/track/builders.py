@@ -416,6 +416,13 @@ class TcpWatch(_Watch):
         """A FIN, or with `flags` a RST, of side 0 (client) or 1 (server)."""
         self.raw(side, flags, seq=self._isn[side] + 1 + self.sent[side], at=at)
 
+    def finish_tls(self) -> None:
+        """The rest of a TLS 1.3 handshake after the ClientHello, and a request and its response."""
+        self.server(TLS13_SERVER_FLIGHT)
+        self.client(TLS13_FINISHED)
+        self.client(protected(100))
+        self.server(protected(200))
+
     def reset(self, side: int, at: float | None = None) -> None:
         """A RST."""
         self.end(side, RST | ACK, at)

@@ -1,11 +1,11 @@
-"""What a segment can be to a connection; the tracker's tests have more of it."""
+"""What a segment can be to a connection; the tests of the tracker and of payloads have more of it."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.track.builders import TcpWatch, client_hello, handshake
-from tests.track.test_tcp_tracker import HELLO, finish_tls
+from tests.track.test_tcp_tracker import HELLO
 
 OTHER = handshake(client_hello(b"other.example"))
 
@@ -25,7 +25,7 @@ def test_a_hello_from_far_away(*, syn: bool, ended: bool, after_ms: float, conne
     if syn:
         watch.connect()
     watch.client(HELLO, at=30)
-    finish_tls(watch)
+    watch.finish_tls()
     if ended:
         watch.end(0)
     watch.use(client_isn=0x4000_0000, server_isn=0x5000_0000)

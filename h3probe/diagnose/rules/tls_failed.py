@@ -9,7 +9,7 @@ from h3probe.diagnose.rules.quic_closed import ADVICE_BY_ALERT, NO_APPLICATION_P
 from h3probe.diagnose.words import cut, is_dns, unasked
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
-from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
+from h3probe.track.tcp import OTHER_PROTOCOLS
 from h3probe.wire.tls_names import alert_name
 
 if TYPE_CHECKING:

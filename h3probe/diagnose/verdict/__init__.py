@@ -9,7 +9,7 @@ from h3probe.diagnose.verdict.tunnelled import through_proxy
 from h3probe.diagnose.verdict.wire import from_the_wire
 from h3probe.diagnose.verdict.witnessed import witnessed
 from h3probe.diagnose.words import is_dns
-from h3probe.track.tcp_tracker import OTHER_PROTOCOLS
+from h3probe.track.tcp import OTHER_PROTOCOLS
 
 if TYPE_CHECKING:
     from h3probe.diagnose.story import Story
