@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.copies import copies
 from h3probe.diagnose.origin import name_of, origin_of_url, origin_text
 from h3probe.diagnose.story import Seen, Story
 from h3probe.diagnose.surroundings import Surroundings
@@ -171,7 +172,10 @@ def tell_stories(
     stories: list[Story] = []
     tunnelled: set[bytes] = set()
     in_the_clear = _in_the_clear(beside.facts)
+    seen_before = copies(connections)
     for connection in connections:
+        if connection.id in seen_before:
+            continue
         if connection.transport == "tcp" and connection.tunnels is not None and connection.tunnels.asked:
             if connection.hello is not None:
                 tunnelled.add(connection.hello.random)

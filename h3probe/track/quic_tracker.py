@@ -9,18 +9,21 @@ from h3probe.text import clean
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT, HelloStream, QuicConnection
+from h3probe.track.quic_elsewhere import Elsewhere
 from h3probe.track.quic_initial import read_initial
 from h3probe.track.quic_moved import Looks, Moved
 from h3probe.track.quic_routing import (
     QuicFlow,
     destination_id,
     flow_key,
+    greased,
     long_connection,
     opens_as_client,
     quoted_connection,
     server_side,
     short_connection,
 )
+from h3probe.track.quic_silence import counted, sent
 from h3probe.track.table import BoundedTable, RecencyTable
 from h3probe.track.timeline import between, offer
 from h3probe.wire.quic.aggregate import LARGEST_PLAIN, split_aggregate
@@ -97,6 +100,7 @@ class QuicTracker:
         # Ports that may carry QUIC from before the capture.
         self._looks: BoundedTable[tuple[Endpoint, Endpoint], Looks] = BoundedTable(HANDSHAKES_LIMIT)
         self._moved = Moved(limit)
+        self._elsewhere = Elsewhere(limit)
         self.unreadable = 0
         self.on_packet: OnPacket | None = None
 
@@ -135,6 +139,7 @@ class QuicTracker:
         if flow is None:
             return
         self._moved.forget(connection)
+        self._elsewhere.forget(connection)
         flow.connections = [c for c in flow.connections if c is not connection]
         if not flow.connections:
             self.flows.pop(key)
@@ -162,6 +167,7 @@ class QuicTracker:
 
     def count(self, connection: QuicConnection, flow: FlowCount) -> None:
         """Take the sums of 1-RTT packets that were not fed, of which there was one already."""
+        counted(connection, flow)
         for side, from_client in ((flow.client, True), (flow.server, False)):
             if side is not None:
                 mark = Mark(side.last, side.last_ns)
@@ -176,6 +182,7 @@ class QuicTracker:
                 self._past.put(flow_key(connection.client, connection.server), True)
                 self._unread -= connection.given_up  # it is counted once
                 self._moved.forget(connection)
+                self._elsewhere.forget(connection)
                 self._on_evict(connection)
 
     def feed_icmp(self, error: IcmpError) -> QuicConnection | None:
@@ -230,6 +237,7 @@ class QuicTracker:
         if connection is None:
             return False
         mark, from_client = Mark(datagram.frame, datagram.time_ns), datagram.destination == connection.server
+        sent(connection, mark, from_client=from_client)
         _count_short(connection, mark, datagram.length, datagram.length, from_client=from_client)
         return True
 
@@ -262,8 +270,10 @@ class QuicTracker:
         try:
             packets = split_datagram(part)
         except DecodeError:
-            self.unreadable += 1
-            return
+            packets = greased(flow, datagram, part)
+            if not packets:
+                self.unreadable += 1
+                return
         seen: list[QuicConnection] = []
         hello_part = False
         for packet in packets:
@@ -299,6 +309,10 @@ class QuicTracker:
         # Only clients send 0-RTT packets, and to the connection ID that the Initial keys come from: the Initial
         # itself may still come, late.
         early = packet.kind == "zero-rtt"
+        asking = None if known_start or early else self._elsewhere.find(datagram, packet)
+        if asking is not None:
+            asking.elsewhere = asking.elsewhere or (mark, datagram.source)
+            return None
         if not known_start and not early and flow_key(datagram.source, datagram.destination) in self._past:
             return None
         from_server = not known_start and not early and server_side(datagram)
@@ -321,6 +335,7 @@ class QuicTracker:
                 connection.server_scid = packet.dcid
         self._make_room(flow)
         flow.connections.append(connection)
+        self._elsewhere.remember(connection)
         self._on_open(connection)
         if packet.kind == "unknown":
             self._say(connection, mark, f"QUIC {connection.version_name}", outgoing=True, weight="start")
@@ -473,6 +488,7 @@ class QuicTracker:
 
 def _count(connection: QuicConnection, mark: Mark, size: int, *, from_client: bool) -> None:
     """Note that a datagram was seen."""
+    sent(connection, mark, from_client=from_client)
     connection.last = mark
     if connection.first.frame is None:
         connection.first = mark  # The proxy's report came before its packets.

@@ -28,6 +28,10 @@ ADVICE_TOO_BIG = (
     "QUIC needs a path that takes datagrams of 1200 bytes (RFC 9000, 14): raise the MTU on the way, of tunnels and "
     "VPNs above all."
 )
+ADVICE_ELSEWHERE = (
+    "A client drops what comes from an address that it did not ask (RFC 9000, 9): whatever balances or translates "
+    "before the server has to send answers from where it was asked."
+)
 ADVICE_EXPIRED = "Packets go in circles, or set out with too small a TTL: ask whoever runs the one that says so."
 
 
@@ -53,6 +57,12 @@ def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -
             f"{story.swallows_icmp} is on the way and brings no ICMP error back."
         )
     evidence: list[tuple[Mark, str]] = []
+    astray = next((a for a in attempts if a.elsewhere is not None), None)
+    if astray is not None and astray.elsewhere is not None:
+        mark, sender = astray.elsewhere
+        summary = f"{tried} to {places}{count}: what came back is from {sender}, which was not asked."
+        advice = ADVICE_ELSEWHERE
+        evidence.append((mark, f"an answer from {sender}"))
     gave_up: list[str] = []
     if error is not None:
         evidence.append((error[0], f"ICMP {error[1].icmp_type}/{error[1].icmp_code}: {error[1].meaning}"))
@@ -85,9 +95,14 @@ RULE = Rule(
     looks_for=(
         "A client's Initials that nothing answers: no datagram from the server, no ICMP error that refuses it, for a "
         "second or more or until the client gives up. An attempt whose packets acknowledge something was answered, "
-        "even where the capture does not show it."
+        "even where the capture does not show it. What comes from another address or port than was asked is none, and "
+        "named."
     ),
     advice=ADVICE,
-    sources=("RFC 9000, 17.2.2", "RFC 9002, 6.2: a client sends its Initial again while nothing answers"),
+    sources=(
+        "RFC 9000, 17.2.2",
+        "RFC 9002, 6.2: a client sends its Initial again while nothing answers",
+        "RFC 9000, 9: a client drops what an unknown address sends",
+    ),
     check=check,
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.surroundings import PORTS
 from h3probe.diagnose.verdict.tcp_ended import tcp_ended
-from h3probe.diagnose.words import close_text, initials, is_h3, unasked
+from h3probe.diagnose.words import answered_elsewhere, close_text, cut_off, initials, is_h3, unasked
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.wire.quic.versions import is_reserved
@@ -46,7 +46,7 @@ def quic_ended(story: Story, attempt: QuicConnection) -> str:
         return "the client gave QUIC up with its first packet"
     match attempt.outcome(story.now_ns):
         case "unanswered":
-            return f"QUIC was not answered ({initials(attempt)})"
+            return answered_elsewhere(attempt) or f"QUIC was not answered ({initials(attempt)})"
         case "refused":
             _, error = attempt.refusals[0]
             return f"QUIC was refused (ICMP {error.meaning})"
@@ -77,11 +77,15 @@ def _undecoded(attempt: QuicConnection) -> str:
     return f"with QUIC the client asked for the server's versions, {end}"
 
 
-def quic_broke_off(quic: QuicConnection) -> str:
-    """A sentence about an ICMP error after which nothing came any more of a server that had answered."""
+def quic_broke_off(story: Story, quic: QuicConnection) -> str:
+    """A sentence about an ICMP error or a moment after which nothing came any more of a server that had answered."""
     ready = quic.ready
     if ready is None:
         return ""
+    silence = cut_off(story, quic)
+    if silence is not None and quic.tried is not None:
+        after = seconds((quic.tried.time_ns - ready.time_ns) / NS)
+        return f" QUIC fell silent {after} after it was ready: {silence} in vain."
     errors = [(mark, error) for mark, error in quic.refusals if mark.time_ns > ready.time_ns]
     if not errors or (quic.last_server is not None and quic.last_server.time_ns > errors[0][0].time_ns):
         return ""

@@ -43,11 +43,11 @@ def from_the_wire(story: Story) -> str:
         return "Several QUIC attempts ran at once; which TCP connection belongs to which of them cannot be told."
     if story.races and (quic or tcp) and opens(story, story.races[0]):
         race = story.races[0]
-        return _raced(story, race) + quic_broke_off(race.quic) + then(story) + _unlike(race.tcp, tcp)
+        return _raced(story, race) + quic_broke_off(story, race.quic) + then(story) + _unlike(race.tcp, tcp)
     if quic and tcp:
-        return _both(story, quic[0], tcp[0]) + quic_broke_off(quic[0]) + then(story) + _unlike(tcp[0], tcp)
+        return _both(story, quic[0], tcp[0]) + quic_broke_off(story, quic[0]) + then(story) + _unlike(tcp[0], tcp)
     if quic:
-        return _quic_alone(story, quic[0]) + quic_broke_off(quic[0])
+        return _quic_alone(story, quic[0]) + quic_broke_off(story, quic[0])
     if tcp:
         return _tcp_alone(story, tcp)
     return nothing_ready(story)
