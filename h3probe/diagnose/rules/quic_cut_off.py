@@ -60,8 +60,8 @@ RULE = Rule(
     title="QUIC was cut off",
     looks_for=(
         "An established connection whose client goes on sending, at least three times after a pause of half a second, "
-        "and for two seconds, while no datagram of the server's comes and no ICMP error. It is a problem where the client "
-        "then begins anew. A capture that lost packets proves nothing here."
+        "and for two seconds, while no datagram of the server's comes and no ICMP error. It is a problem where the "
+        "client then begins anew. A capture that lost packets proves nothing here."
     ),
     advice=ADVICE,
     sources=("RFC 9000, 13.2: what is sent is acknowledged", "RFC 9002, 6.2: and else sent again, ever later"),
