@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tracker import Connection
 
+NO_TCP = "no TCP was seen"
 NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
 
 IN_THE_CLEAR = "That is http://, in the clear; HTTP/3 needs https://."
@@ -127,8 +128,11 @@ def tcp_beside(story: Story) -> str:
     if not story.tcp and story.tcp_elsewhere:
         ports = some_ports(sorted({t.server.port for t in story.tcp_elsewhere}))
         return f"TCP for the same name went to port {ports}"
+    if not story.tcp and story.across:
+        used = " and ".join(dict.fromkeys("QUIC" if c.transport == "quic" else "TCP" for c in story.across))
+        return f"{used} for the same name left {story.across[0].client.address}, which may be the same host's"
     if not story.tcp:
-        return "no TCP was seen"
+        return NO_TCP
     if any(map(is_cut, story.tcp)):
         return "what became of TCP is not in the capture"
     if any(map(unasked, story.tcp)):

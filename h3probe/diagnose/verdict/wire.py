@@ -136,20 +136,8 @@ def _tcp_alone(story: Story, tcp: list[TcpConnection]) -> str:
 
 def _over_tcp(story: Story, worked: list[TcpConnection]) -> str:
     name, tcp = over_tcp(worked), worked[0]
-    if not story.quic and all((t.http or t.preface) and t.tls is None for t in story.tcp):
-        return f"{name}. {IN_THE_CLEAR}"
-    if not story.quic and story.other_ports:
-        ports = some_ports(story.other_ports)
-        elsewhere = f"QUIC for the same name went to port {ports}"
-        return f"{name}: no QUIC packet was sent to this port{story.as_far_as}; {elsewhere}."
-    if not story.quic and (story.host_quic.unnamed_to(tcp.server) or story.unowned_quic.unnamed_to(tcp.server)):
-        return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
-    if not story.quic and story.mixed:
-        return f"{name}; whether this client sent QUIC too cannot be told from that of others."
-    if not story.quic and story.vantage == "relay":
-        return f"{name}: no QUIC came through the relay; an Alt-Svc that names the server's own port leads past it."
     if not story.quic:
-        return f"{name}: no QUIC packet was sent to this origin{story.as_far_as}."
+        return _without_quic(story, tcp, name)
     waits = sorted(fallback_waits(story), key=lambda wait: wait.attempt.first.time_ns)
     if waits:
         attempt, wait = waits[0].attempt, waits[0].seconds
@@ -163,3 +151,24 @@ def _over_tcp(story: Story, worked: list[TcpConnection]) -> str:
     if unknown:
         return f"{name}; {quic_ended(story, unknown[0])}: what that carried cannot be told."
     return f"{name}, not HTTP/3: {quic_ended(story, story.quic[0])}."
+
+
+def _without_quic(story: Story, tcp: TcpConnection, name: str) -> str:
+    """The verdict on TCP where the story has no QUIC, and where else there is some."""
+    if all((t.http or t.preface) and t.tls is None for t in story.tcp):
+        return f"{name}. {IN_THE_CLEAR}"
+    if story.other_ports:
+        ports = some_ports(story.other_ports)
+        elsewhere = f"QUIC for the same name went to port {ports}"
+        return f"{name}: no QUIC packet was sent to this port{story.as_far_as}; {elsewhere}."
+    if story.host_quic.unnamed_to(tcp.server) or story.unowned_quic.unnamed_to(tcp.server):
+        return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
+    if story.mixed:
+        return f"{name}; whether this client sent QUIC too cannot be told from that of others."
+    if story.vantage == "relay":
+        return f"{name}: no QUIC came through the relay; an Alt-Svc that names the server's own port leads past it."
+    across = story.across_by("quic")
+    if across is not None:
+        elsewhere = f"QUIC for the same name left {across}, which may be the same host's"
+        return f"{name}, and no QUIC from this address; {elsewhere}."
+    return f"{name}: no QUIC packet was sent to this origin{story.as_far_as}."
