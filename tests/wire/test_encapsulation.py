@@ -32,11 +32,11 @@ FRAMES = {
     "a provider's backbone": (1, ethernet(bytes(4) + ethernet(u16(7, 0x0800), 0x8100), 0x88E7), 4, STATION),
     "PPPoE": (1, ethernet(bytes.fromhex("110000010030") + u16(0x0057), 0x8864), 6, STATION),
     "PPPoE in a VLAN": (1, ethernet(u16(7, 0x8864) + bytes.fromhex("110000010030") + u16(0x21), 0x8100), 4, STATION),
-    "a service header": (1, ethernet(bytes.fromhex("0fc2010100000aff"), 0x894F), 4, STATION),
+    "a service header": (1, ethernet(bytes.fromhex("0fc2020100000aff"), 0x894F), 4, STATION),
     "one with metadata": (1, ethernet(bytes.fromhex("0fc6010200000aff") + bytes(16), 0x894F), 6, STATION),
     "Ethernet behind a service header": (
         1,
-        ethernet(bytes.fromhex("0fc2010300000aff") + ethernet(b"", 0x86DD), 0x894F),
+        ethernet(bytes.fromhex("0fc2020300000aff") + ethernet(b"", 0x86DD), 0x894F),
         6,
         STATION,
     ),
