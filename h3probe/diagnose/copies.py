@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 COPY_NS = 1 * NS
 
 
-def copies(connections: Iterable[Connection]) -> set[str]:
-    """Return the ids of those that repeat another one's ClientHello, to or from another host: that one is the client's.
+def copies(connections: Iterable[Connection]) -> dict[str, Connection]:
+    """Return the client's own connection of each that repeats its ClientHello to or from another host, by that one's id.
 
     A random is 32 bytes that no client uses twice (RFC 8446, 4.1.2). A client that goes on from another port of its own
     is no copy.
     """
-    found: set[str] = set()
+    found: dict[str, Connection] = {}
     originals: dict[tuple[str, bytes, str | None], Connection] = {}
     for connection in sorted(connections, key=_said_ns):
         hello = connection.hello
@@ -30,7 +30,7 @@ def copies(connections: Iterable[Connection]) -> set[str]:
         original = originals.setdefault((connection.transport, hello.random, hello.sni), connection)
         near = _said_ns(connection) - _said_ns(original) <= COPY_NS
         if original is not connection and near and _is_elsewhere(original, connection):
-            found.add(connection.id)
+            found[connection.id] = original
     return found
 
 

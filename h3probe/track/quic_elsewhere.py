@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from h3probe.errors import DecodeError
 from h3probe.track.quic_moved import SHORTEST_ID
 from h3probe.track.table import BoundedTable
-from h3probe.wire.quic.protection import open_initial
+from h3probe.wire.quic.protection import open_initial, retry_is_valid
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint
@@ -45,7 +45,15 @@ class Elsewhere:
         asking = self._asking.peek((datagram.destination, packet.dcid))
         if asking is None or asking.settled or asking.server == datagram.source:
             return None
-        return asking if len(packet.dcid) >= SHORTEST_ID or _opens(asking, packet) else None
+        return asking if _answers(asking, packet) else None
+
+
+def _answers(asking: QuicConnection, packet: LongPacket) -> bool:
+    if packet.kind == "version-negotiation":
+        return packet.scid == asking.dcid
+    if packet.kind == "retry":
+        return asking.dcid is not None and retry_is_valid(packet, asking.dcid)
+    return len(packet.dcid) >= SHORTEST_ID or _opens(asking, packet)
 
 
 def _opens(asking: QuicConnection, packet: LongPacket) -> bool:

@@ -297,6 +297,10 @@ class QuicTracker:
 
     def _open(self, flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket, mark: Mark) -> QuicConnection | None:
         """Make a connection for a packet that fits none."""
+        asking = self._elsewhere.find(datagram, packet)
+        if asking is not None:
+            asking.elsewhere = asking.elsewhere or (mark, datagram.source)
+            return None
         if packet.kind in ("retry", "version-negotiation"):
             return None  # Without the Initial that it answers it proves nothing, and may be forged.
         if packet.kind == "unknown" and not looks_like_quic(datagram.payload, datagram.length):
@@ -309,10 +313,6 @@ class QuicTracker:
         # Only clients send 0-RTT packets, and to the connection ID that the Initial keys come from: the Initial
         # itself may still come, late.
         early = packet.kind == "zero-rtt"
-        asking = None if known_start or early else self._elsewhere.find(datagram, packet)
-        if asking is not None:
-            asking.elsewhere = asking.elsewhere or (mark, datagram.source)
-            return None
         if not known_start and not early and flow_key(datagram.source, datagram.destination) in self._past:
             return None
         from_server = not known_start and not early and server_side(datagram)

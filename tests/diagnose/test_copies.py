@@ -37,6 +37,22 @@ def test_what_a_nat_drops_was_sent_all_the_same() -> None:
     assert "QUIC was not answered" in explained.sentence
 
 
+def test_an_answer_on_the_other_side_is_told_of() -> None:
+    """What a NAT lets out and not in again was answered all the same."""
+    network = Network()
+    quic = network.quic()
+    quic.initials(0.0, 1.0, 3.0)
+    translated(network)
+    unsent = len(network.sent)
+    quic.answers(0.02)
+    answer = network.sent.pop()
+    network.send(replace(answer, data=answer.data.replace(INSIDE, OUTSIDE, 1)))
+    assert len(network.sent) == unsent + 1
+    network.tcp().connects(4.0)
+    explained = network.explain()
+    assert "it was answered: what came back was lost between the two" in explained.the("quic-unanswered").summary
+
+
 def test_both_sides_of_a_load_balancer_are_one_story() -> None:
     """A connection from the same port to another server, with the same ClientHello, is the balancer's doing."""
     network = Network()

@@ -52,3 +52,17 @@ def test_a_short_connection_id_proves_nothing() -> None:
     other.server_handshake(0.5)
     first, second = network.explain().quic
     assert (first.outcome, second.outcome) == ("unanswered", "mid-stream")
+
+
+@pytest.mark.parametrize("kind", ["retry", "version negotiation"])
+def test_a_retry_from_elsewhere_is_an_answer_too(kind: str) -> None:
+    """So is a Version Negotiation; both prove by what they echo that the Initial arrived there."""
+    network = Network()
+    quic = network.quic()
+    quic.initials(0.0, 1.0, 3.0)
+    quic.server = "198.51.100.9"
+    if kind == "retry":
+        quic.retry(0.02)
+    else:
+        quic.version_negotiation(0.02, 0xFF00_001D)
+    assert "what came back is from 198.51.100.9:443" in network.explain().the("quic-unanswered").summary

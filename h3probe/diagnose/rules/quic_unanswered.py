@@ -64,6 +64,9 @@ def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -
         advice = ADVICE_ELSEWHERE
         evidence.append((mark, f"an answer from {sender}"))
     gave_up: list[str] = []
+    behind, where = _answered_behind(story, attempts)
+    summary += where
+    evidence += behind
     if error is not None:
         evidence.append((error[0], f"ICMP {error[1].icmp_type}/{error[1].icmp_code}: {error[1].meaning}"))
     for attempt in attempts:
@@ -79,6 +82,17 @@ def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -
     elif story.one_sided:
         summary += f" {ONE_SIDED}"
     return Finding(SLUG, severity, summary, cut(evidence), advice, list(attempts))
+
+
+def _answered_behind(story: Story, attempts: list[QuicConnection]) -> tuple[list[tuple[Mark, str]], str]:
+    """Evidence and a sentence: that an attempt was answered where the capture shows it again, behind a NAT."""
+    for copy in (story.behind.get(attempt.id) for attempt in attempts):
+        if copy is not None and copy.transport == "quic" and copy.first_answer is not None:
+            text = (
+                f" Behind a NAT or balancer, from {copy.client} to {copy.server}, it was answered: what came back was"
+            )
+            return [(copy.first_answer, "the answer, on the other side")], f"{text} lost between the two."
+    return [], ""
 
 
 def _said(error: IcmpError) -> tuple[str, str]:
