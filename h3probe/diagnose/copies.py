@@ -16,7 +16,7 @@ COPY_NS = 1 * NS
 
 
 def copies(connections: Iterable[Connection]) -> dict[str, Connection]:
-    """Return the client's own connection of each that repeats its ClientHello to or from another host, by that one's id.
+    """Return, by the id of each that repeats a ClientHello to or from another host, the client's own connection.
 
     A random is 32 bytes that no client uses twice (RFC 8446, 4.1.2). A client that goes on from another port of its own
     is no copy.
