@@ -44,9 +44,16 @@ def _said_ns(connection: Connection) -> int:
 
 
 def _is_elsewhere(original: Connection, connection: Connection) -> bool:
-    if connection.transport == "tcp" and connection.tunnels is not None:
+    """Whether one is the other with a new client's or server's address, or leaves from where the other one went."""
+    if not (_is_plain(original) and _is_plain(connection)):
         return False
-    if original.transport == "tcp" and original.tunnels is not None:
+    if original.server == connection.server:
+        return original.client.host != connection.client.host
+    return original.client == connection.client or original.server.host == connection.client.host
+
+
+def _is_plain(connection: Connection) -> bool:
+    """Whether it was seen from its start, and was not made through a proxy that is asked (CONNECT, SOCKS)."""
+    if connection.mid_stream:
         return False
-    same_client = original.client.host == connection.client.host
-    return not same_client or (original.client == connection.client and original.server != connection.server)
+    return connection.transport == "quic" or (connection.tunnels is None and not connection.inner)

@@ -80,3 +80,12 @@ def test_a_client_that_tries_again_later_is_no_copy() -> None:
     again: Tcp = network.tcp(client="203.0.113.9", hello_of=client)
     again.connects(1.5)
     assert len(network.explain().verdicts) == 2
+
+
+def test_the_same_random_between_strangers_is_no_copy() -> None:
+    """Two hosts each that share none, as made-up traffic has them, are two stories."""
+    network = Network()
+    client = network.tcp()
+    client.connects(0.0)
+    network.tcp(client="203.0.113.9", server="198.51.100.77", hello_of=client).connects(0.1)
+    assert len(network.explain().verdicts) == 2
