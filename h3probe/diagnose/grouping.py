@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.copies import copies
 from h3probe.diagnose.origin import name_of, origin_of_url, origin_text
 from h3probe.diagnose.story import Seen, Story
 from h3probe.diagnose.surroundings import Surroundings
@@ -171,7 +172,11 @@ def tell_stories(
     stories: list[Story] = []
     tunnelled: set[bytes] = set()
     in_the_clear = _in_the_clear(beside.facts)
+    repeated = copies(connections)
+    behind = {repeated[c.id].id: c for c in connections if c.id in repeated}
     for connection in connections:
+        if connection.id in repeated:
+            continue
         if connection.transport == "tcp" and connection.tunnels is not None and connection.tunnels.asked:
             if connection.hello is not None:
                 tunnelled.add(connection.hello.random)
@@ -192,6 +197,7 @@ def tell_stories(
     proxies = {carrier.server.host for story in stories for carrier, _ in story.tunnels}
     for story in stories:
         surroundings.add_to(story)
+        story.behind = {quic.id: behind[quic.id] for quic in story.quic if quic.id in behind}
         story.by_proxy = not proxies.isdisjoint(tcp.client.host for tcp in story.tcp)
         story.proxied = not story.tunnels and (story.host, story.origin) in asked
     stories.sort(key=lambda s: s.begins_ns)

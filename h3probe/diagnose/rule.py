@@ -147,6 +147,8 @@ def severity_of_failure(story: Story, attempt: QuicConnection) -> Severity:
     gave_up = any(t.first.time_ns >= attempt.first.time_ns for t in story.tcp)
     if any(t.last.time_ns >= attempt.first.time_ns for t in story.tcp_elsewhere):
         return "notice"  # An Alt-Svc record may have led from there to here, and the origin's own port carries on.
+    if story.across:
+        return "notice"  # Another address of the same host may have got through.
     if story.mixed or (not gave_up and _may_go_on(story, attempt) and not story.had_time):
         return "notice"  # Another client's, perhaps; or the capture ends before this client would have gone on.
     return "notice" if story.one_sided and attempt.client_close is None else "problem"

@@ -12,7 +12,7 @@ from h3probe.text import clean
 from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from h3probe.diagnose.clients import Client
     from h3probe.diagnose.race import Race
@@ -99,6 +99,8 @@ class Story:
             there to here.
         tcp_named: Whether TCP of the client's host to one of the servers asks for a name, where QUIC here tells none;
             that may be for the same origin.
+        across: What an address of the other family asked for the same name at the time; it may be the same host's.
+        behind: Of its QUIC attempts that were seen again behind a NAT or a load balancer, the latest copy, by their id.
         host_quic: All QUIC that left the client's host, to whatever origin; where processes are known, its own.
         others_quic: QUIC that left the client's host from other processes that are asked about.
         unowned_quic: QUIC that left the client's host, and that may be the client's or anybody's.
@@ -140,6 +142,8 @@ class Story:
     other_ports: Sequence[int] = ()
     tcp_elsewhere: Elsewhere = NOWHERE
     tcp_named: bool = False
+    across: Sequence[Connection] = ()
+    behind: Mapping[str, Connection] = field(default_factory=dict)
     host_quic: QuicBeside = NOTHING
     others_quic: QuicBeside = NOTHING
     unowned_quic: QuicBeside = NOTHING
@@ -247,6 +251,10 @@ class Story:
     def label(self) -> str:
         """The origin, else the server's address."""
         return self.origin or self.server
+
+    def across_by(self, transport: Literal["quic", "tcp"]) -> str | None:
+        """The other family's address that used a transport for the same name, and may be the client's; else None."""
+        return next((c.client.address for c in self.across if c.transport == transport), None)
 
     @property
     def connections(self) -> list[Connection]:

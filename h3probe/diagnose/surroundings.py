@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from h3probe.diagnose.clients import recognise
+from h3probe.diagnose.families import Families
 from h3probe.diagnose.origin import bare_name, name_of
 from h3probe.track.hosts import LOOPBACK
 
@@ -149,6 +150,7 @@ class Surroundings:
     ) -> None:
         self._quic = _quic_of_host(connections, identity)
         self._strange = {identity(stranger.client) for stranger in strangers if stranger.transport == "quic"}
+        self._families = Families(connections, identity)
         self._tcp = _tcp_by_name(connections, identity)
         self._named_at = {(host, tcp.server) for (host, _), found in self._tcp.items() for tcp in found}
         self._ports: dict[tuple[str, frozenset[int], str], list[int]] = {}
@@ -167,6 +169,7 @@ class Surroundings:
             self._views[story.host, pids] = [QuicBeside(quic, pids, whose) for whose in ("own", "others", "nobody's")]
         story.host_quic, story.others_quic, story.unowned_quic = self._views[story.host, pids]
         story.strangers_quic = story.host in self._strange
+        story.across = self._families.across(story)
         name, _, port = (story.origin or "").rpartition(":")
         if story.origin is None:
             story.tcp_named = any((story.host, attempt.server) in self._named_at for attempt in story.quic)

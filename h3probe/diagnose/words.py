@@ -47,6 +47,9 @@ WITNESSES: dict[KnownFrom, str] = {
 SMALLEST_REQUEST = 40
 
 AT_ONCE = "from the first request"
+# So often, and for so long, a client sends nothing without an answer that it does not need one to.
+CUT_OFF_TRIES = 3
+CUT_OFF_NS = 2 * NS
 TOO_LITTLE = "too little followed to tell whether a request was answered"
 """What a verdict on HTTP/3 says, and what it says instead where it is not sure; `diff` looks for both."""
 
@@ -71,6 +74,24 @@ def waited_until_close(attempt: QuicConnection) -> float | None:
     if attempt.client_close is None:
         return None
     return (attempt.client_close[0].time_ns - attempt.first.time_ns) / NS
+
+
+def cut_off(story: Story, attempt: QuicConnection) -> str | None:
+    """Say in a clause for how long a client of an established connection got no answer any more; None where it did."""
+    tried, latest = attempt.tried, attempt.last_client
+    if story.lossy or tried is None or latest is None or not attempt.established or attempt.server_short is None:
+        return None
+    silent_ns = latest.time_ns - tried.time_ns
+    if attempt.tries < CUT_OFF_TRIES or silent_ns < CUT_OFF_NS or attempt.refusals or attempt.ended is not None:
+        return None
+    return f"the client tried {count(attempt.tries, 'time')} over {seconds(silent_ns / NS)}"
+
+
+def answered_elsewhere(attempt: QuicConnection) -> str | None:
+    """Say in a clause that an attempt was answered from where it did not go alone; None where it was not."""
+    if attempt.elsewhere is None or attempt.answered:
+        return None
+    return f"QUIC was answered from {attempt.elsewhere[1]} alone, which was not asked"
 
 
 def timer_of(attempt: QuicConnection, waited: float) -> tuple[str, Timer] | None:

@@ -6,7 +6,7 @@ downstream has a clock of its own. Addresses are packed (4 or 16 bytes), as they
 
 from __future__ import annotations
 
-from h3probe.events.block import Answer, Block, Counted, FlowCount, SideCount
+from h3probe.events.block import Answer, Block, Counted, FlowCount, SideCount, Unheard
 from h3probe.events.proxy import (
     AltSvcSeen,
     CaRejected,
@@ -70,6 +70,7 @@ __all__ = [
     "TunnelAnswered",
     "TunnelAsked",
     "Uncounted",
+    "Unheard",
     "Unreadable",
     "UpstreamTrouble",
 ]

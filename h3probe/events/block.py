@@ -91,6 +91,20 @@ class Answer(NamedTuple):
     size: int
 
 
+class Unheard(NamedTuple):
+    """What a QUIC client sent after the last of its server's packets.
+
+    Attributes:
+        first: The number and the time of its first packet among these frames; None where its server's came later.
+        tries: How many of the others came long after the one before.
+        tried: The number and the time of the first of those.
+    """
+
+    first: tuple[int, int] | None
+    tries: int = 0
+    tried: tuple[int, int] | None = None
+
+
 @fact
 class FlowCount:
     """Packets of a connection of which single ones tell nothing more.
@@ -103,6 +117,7 @@ class FlowCount:
         turned: Whether there was any payload that is a question or an answer.
         answers: The server's that come first, or next after one of the client's.
         asking: The number and the time of the client's latest one, if no answer came after it.
+        unheard: What a QUIC client sent last; None where its server did.
     """
 
     connection: str
@@ -112,6 +127,7 @@ class FlowCount:
     turned: bool = False
     answers: tuple[Answer, ...] = ()
     asking: tuple[int, int] | None = None
+    unheard: Unheard | None = None
 
     @property
     def last(self) -> tuple[int, int]:

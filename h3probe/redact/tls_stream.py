@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
 from h3probe.redact.side import Handshake
 from h3probe.wire import tls_names
 from h3probe.wire.tls import LARGEST_RECORD
-from h3probe.wire.tls_hello import HELLO_RETRY_REQUEST, parse_server_hello
+from h3probe.wire.tls_hello import parse_server_hello
 
 if TYPE_CHECKING:
     from h3probe.redact.hello import Hellos
     from h3probe.redact.mapping import Mapping
     from h3probe.redact.side import Side, Step
-
-_TLS13: Final = 0x0304
 
 
 class TlsMessages:
@@ -84,7 +82,7 @@ class TlsMessages:
             hello = parse_server_hello(plain[4 : 4 + int.from_bytes(plain[1:4])])
         except DecodeError:
             return
-        self._tls13 = hello.version == _TLS13 or hello.random == HELLO_RETRY_REQUEST
+        self._tls13 = hello.is_tls13 or hello.is_retry
 
     def salvage(self, side: Side, start: int, waiting: bytes) -> None:
         """Rewrite what is whole in handshake records that never became so, and show how the next message begins.

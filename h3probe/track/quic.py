@@ -105,6 +105,9 @@ class QuicConnection:
         client_gone: ICMP said that the client's port is closed: its process has ended.
         too_big: ICMP said that a datagram was too big for the path.
         hindered: The first other ICMP error about what the client sent that is no refusal, such as time exceeded.
+        elsewhere: The first packet that answers it from another address or port, and from which.
+        tries: How often the client has sent something after a pause, since the server's latest packet.
+        tried: The first of these.
         first_size: The UDP payload of its first packet, bytes.
         client_largest: The largest UDP payload the client sent, bytes.
         server_largest: The largest UDP payload the server sent, bytes.
@@ -164,6 +167,9 @@ class QuicConnection:
     client_gone: Mark | None = None
     too_big: tuple[Mark, IcmpError] | None = None
     hindered: tuple[Mark, IcmpError] | None = None
+    elsewhere: tuple[Mark, Endpoint] | None = None
+    tries: int = 0
+    tried: Mark | None = None
     first_size: int = 0
     client_largest: int = 0
     server_largest: int = 0

@@ -8,6 +8,7 @@ from h3probe.text import clean
 from h3probe.track.clock import NS
 from h3probe.track.quic import MARKS_LIMIT, HelloStream
 from h3probe.track.quic_initial import read_initial
+from h3probe.track.quic_silence import sent
 from h3probe.track.table import BoundedTable
 from h3probe.track.timeline import between, offer
 from h3probe.wire.quic.errors import error_name
@@ -180,6 +181,7 @@ class QuicPackets:
 
 def count_datagram(connection: QuicConnection, mark: Mark, size: int, *, from_client: bool) -> None:
     """Note that a datagram was seen."""
+    sent(connection, mark, from_client=from_client)
     connection.last = mark
     if connection.first.frame is None:
         connection.first = mark  # The proxy's report came before its packets.

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from h3probe.errors import DecodeError
+from h3probe.wire.quic.packets import ShortPacket
 from h3probe.wire.quic.protection import open_initial, retry_is_valid
 
 if TYPE_CHECKING:
     from h3probe.events import Endpoint
     from h3probe.track.quic import QuicConnection
     from h3probe.wire.packet import IcmpError, UdpDatagram
-    from h3probe.wire.quic.packets import LongPacket, ShortPacket
+    from h3probe.wire.quic.packets import LongPacket
 
 # A header of one byte, and what header protection needs: a packet number of up to 4 bytes and 16 bytes of sample.
 SHORTEST_1RTT = 21
@@ -130,6 +131,20 @@ def short_connection(flow: QuicFlow, datagram: UdpDatagram, packet: ShortPacket)
     # The connection ID may have been renewed, or be empty.
     under_way = [c for c in flow.connections if c.answered or c.mid_stream]
     return under_way[-1] if under_way else None
+
+
+def greased(flow: QuicFlow, datagram: UdpDatagram, payload: bytes) -> list[LongPacket | ShortPacket]:
+    """A 1-RTT packet whose fixed bit is cleared, as both may do that agreed on it in secret (RFC 9287); else nothing.
+
+    The connection ID tells it from what is no QUIC.
+    """
+    if len(payload) < SHORTEST_1RTT or payload[0] & 0xC0:
+        return []
+    for connection in flow.connections:
+        known = connection.server_scid if datagram.source == connection.client else connection.client_scid
+        if known and payload.startswith(known, 1):
+            return [ShortPacket(0, payload)]
+    return []
 
 
 def quoted_connection(flow: QuicFlow, error: IcmpError) -> QuicConnection | None:

@@ -9,18 +9,21 @@ from h3probe.text import clean
 from h3probe.track.lines import QuicLines
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT, QuicConnection
+from h3probe.track.quic_elsewhere import Elsewhere
 from h3probe.track.quic_moved import Looks, Moved
 from h3probe.track.quic_packets import HANDSHAKES_LIMIT, QuicPackets, count_datagram, count_short
 from h3probe.track.quic_routing import (
     QuicFlow,
     destination_id,
     flow_key,
+    greased,
     long_connection,
     opens_as_client,
     quoted_connection,
     server_side,
     short_connection,
 )
+from h3probe.track.quic_silence import counted, sent
 from h3probe.track.table import BoundedTable, RecencyTable
 from h3probe.wire.quic.aggregate import LARGEST_PLAIN, split_aggregate
 from h3probe.wire.quic.packets import LongPacket, ShortPacket, gquic_version, looks_like_quic, split_datagram
@@ -86,6 +89,7 @@ class QuicTracker:
         self._looks: BoundedTable[tuple[Endpoint, Endpoint], Looks] = BoundedTable(HANDSHAKES_LIMIT)
         self._moved = Moved(limit)
         self._packets = QuicPackets(lines, self._moved)
+        self._elsewhere = Elsewhere(limit)
         self.unreadable = 0
         self.on_packet: OnPacket | None = None
 
@@ -124,6 +128,7 @@ class QuicTracker:
         if flow is None:
             return
         self._moved.forget(connection)
+        self._elsewhere.forget(connection)
         flow.connections = [c for c in flow.connections if c is not connection]
         if not flow.connections:
             self.flows.pop(key)
@@ -151,6 +156,7 @@ class QuicTracker:
 
     def count(self, connection: QuicConnection, flow: FlowCount) -> None:
         """Take the sums of 1-RTT packets that were not fed, of which there was one already."""
+        counted(connection, flow)
         for side, from_client in ((flow.client, True), (flow.server, False)):
             if side is not None:
                 mark = Mark(side.last, side.last_ns)
@@ -165,6 +171,7 @@ class QuicTracker:
                 self._past.put(flow_key(connection.client, connection.server), True)
                 self._packets.unread -= connection.given_up  # it is counted once
                 self._moved.forget(connection)
+                self._elsewhere.forget(connection)
                 self._on_evict(connection)
 
     def feed_icmp(self, error: IcmpError) -> QuicConnection | None:
@@ -219,6 +226,7 @@ class QuicTracker:
         if connection is None:
             return False
         mark, from_client = Mark(datagram.frame, datagram.time_ns), datagram.destination == connection.server
+        sent(connection, mark, from_client=from_client)
         count_short(connection, mark, datagram.length, datagram.length, from_client=from_client)
         return True
 
@@ -251,8 +259,10 @@ class QuicTracker:
         try:
             packets = split_datagram(part)
         except DecodeError:
-            self.unreadable += 1
-            return
+            packets = greased(flow, datagram, part)
+            if not packets:
+                self.unreadable += 1
+                return
         seen: list[QuicConnection] = []
         hello_part = False
         for packet in packets:
@@ -276,6 +286,10 @@ class QuicTracker:
 
     def _open(self, flow: QuicFlow, datagram: UdpDatagram, packet: LongPacket, mark: Mark) -> QuicConnection | None:
         """Make a connection for a packet that fits none."""
+        asking = self._elsewhere.find(datagram, packet)
+        if asking is not None:
+            asking.elsewhere = asking.elsewhere or (mark, datagram.source)
+            return None
         if packet.kind in ("retry", "version-negotiation"):
             return None  # Without the Initial that it answers it proves nothing, and may be forged.
         if packet.kind == "unknown" and not looks_like_quic(datagram.payload, datagram.length):
@@ -310,6 +324,7 @@ class QuicTracker:
                 connection.server_scid = packet.dcid
         self._make_room(flow)
         flow.connections.append(connection)
+        self._elsewhere.remember(connection)
         self._on_open(connection)
         if packet.kind == "unknown":
             self._say(connection, mark, f"QUIC {connection.version_name}", outgoing=True, weight="start")

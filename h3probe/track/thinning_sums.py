@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from h3probe.events import Answer, Counted, FlowCount, SideCount
+from h3probe.events import Answer, Counted, FlowCount, SideCount, Unheard
 from h3probe.track.quic import HISTORY_LIMIT
+from h3probe.track.quic_silence import TRY_NS
 from h3probe.track.tcp import SMALLEST_RESPONSE
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class Sums:
             if connection.transport == "quic":
                 wanted = HISTORY_LIMIT - len(connection.history)
                 order = tuple(client[first : min(end, first + wanted)].tolist()) if wanted > 0 else ()
-                flows.append(FlowCount(connection.id, theirs, ours, order))
+                unheard = self._unheard(chosen[first:end], client[first:end])
+                flows.append(FlowCount(connection.id, theirs, ours, order, unheard=unheard))
             elif is_far:
                 flows += self._one_by_one(chosen[first:end].tolist())
             else:
@@ -130,6 +132,7 @@ class Sums:
                 turned=turned,
                 answers=(Answer(None, mark[1], size),) if turned and not client else (),
                 asking=mark if turned and client else None,
+                unheard=None if tcp or not client else Unheard(mark),
             )
 
     def _turns(
@@ -148,6 +151,18 @@ class Sums:
             asked, answer = frames.item(place), frames.item(place + 1)
             answers.append(Answer(self._mark(asked), block.times_ns.item(answer), sizes.item(place + 1)))
         return True, tuple(answers), self._mark(frames.item(-1)) if turns[-1] else None
+
+    def _unheard(self, frames: Numbers, client: Flags) -> Unheard | None:
+        """What `FlowCount` has of the end of one QUIC connection."""
+        if not client[-1]:
+            return None
+        mine = np.flatnonzero(client)
+        times = self.block.times_ns[frames[mine]]
+        server = np.flatnonzero(~client)
+        end = int(server[-1]) if len(server) else -1
+        late = np.flatnonzero((np.diff(times) >= TRY_NS) & (mine[1:] > end)) + 1
+        tried = self._mark(frames.item(mine.item(late.item(0)))) if len(late) else None
+        return Unheard(self._mark(frames.item(mine.item(0))) if mine[0] > end else None, len(late), tried)
 
     def _mark(self, index: int) -> tuple[int, int]:
         return self.block.first + index, self.block.times_ns.item(index)

@@ -1,4 +1,4 @@
-"""From an EtherType, or what stands for one, to the network layer: VLAN tags, MPLS labels, PPPoE, LLC.
+"""From an EtherType, or what stands for one, to the network layer: VLAN tags, MPLS labels, PPPoE, LLC, NSH, MACsec.
 
 Nothing is copied. Where a frame ends inside its headers, `struct.error` or `IndexError` says so to whoever called.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import struct
 from typing import Final
+
+from h3probe.errors import EncryptedError
 
 Network = tuple[int, int, bytes | None]
 """IP version (4, 6, or 0 for something else), offset of its header, link-layer source address."""
@@ -24,6 +26,8 @@ _NOTHING: Final = 0xFFFF
 _TAGS: Final = {0x8100: 2, 0x88A8: 2, 0x9100: 2, 0x892F: 4, 0x8909: 6, 0x8926: 4, 0x88E7: 16}
 _MPLS: Final = frozenset({0x8847, 0x8848})
 PPPOE_SESSION: Final = 0x8864
+_NSH: Final = 0x894F
+_MACSEC: Final = 0x88E5
 
 _PPP_PROTOCOLS: Final = {0x0021: _IPV4, 0x0057: _IPV6, 0x0281: 0x8847, 0x0283: 0x8848}
 
@@ -69,6 +73,8 @@ def by_ethertype(ethertype: int, data: bytes, offset: int) -> tuple[int, int]:
             ethertype, offset = _pppoe(data, offset)
         elif ethertype in _MPLS:
             ethertype, offset = _mpls(data, offset)
+        elif ethertype in _HEADERS:
+            ethertype, offset = _HEADERS[ethertype](data, offset)
         else:
             break
     return 0, offset
@@ -132,3 +138,31 @@ def _pppoe(data: bytes, offset: int) -> tuple[int, int]:
     if data[offset] != 0x11 or data[offset + 1] != 0:
         return _NOTHING, offset
     return _ppp_protocol(data, offset + 6)
+
+
+def _nsh(data: bytes, offset: int) -> tuple[int, int]:
+    """A Network Service Header (RFC 8300, section 2.2): its length in words of four bytes, and what follows."""
+    start, follows = offset + (data[offset + 1] & 0x3F) * 4, data[offset + 3]
+    if data[offset] & 0xC0 or start < offset + 8:
+        return _NOTHING, offset
+    if follows == _NSH_ETHERNET:
+        (ethertype,) = _U16.unpack_from(data, start + 12)
+        return ethertype, start + 14
+    return _NSH_PROTOCOLS.get(follows, _NOTHING), start
+
+
+def _macsec(data: bytes, offset: int) -> tuple[int, int]:
+    """A SecTAG (IEEE 802.1AE, section 9.3), with a channel's identifier or without; integrity alone hides nothing."""
+    flags = data[offset]
+    if flags & 0x80:
+        return _NOTHING, offset
+    if flags & 0x0C:
+        raise EncryptedError("MACsec frames with encryption")
+    start = offset + (14 if flags & 0x20 else 6)
+    (ethertype,) = _U16.unpack_from(data, start)
+    return ethertype, start + 2
+
+
+_NSH_ETHERNET: Final = 3
+_NSH_PROTOCOLS: Final = {1: _IPV4, 2: _IPV6, 4: _NSH, 5: 0x8847}
+_HEADERS: Final = {_NSH: _nsh, _MACSEC: _macsec}

@@ -28,6 +28,7 @@ __all__ = ["ACK", "FIN", "PSH", "RST", "SYN", "IcmpError", "PacketDecoder", "Tcp
 
 _MAX_DEPTH: Final = 8
 _GRE: Final = 47
+_ETHERIP: Final = 97
 _ESP: Final = 50
 _IP_IN_IP: Final = {4: 4, 41: 6}
 
@@ -159,6 +160,7 @@ class PacketDecoder:
             _GRE: self._gre,
             4: self._ip_in_ip,
             41: self._ip_in_ip,
+            _ETHERIP: self._etherip,
         }
 
     @property
@@ -270,6 +272,13 @@ class PacketDecoder:
 
     def _ip_in_ip(self, data: bytes, packet: IpPacket, context: _Context) -> Fact | None:
         inner = _IP_IN_IP[packet.protocol], packet.start
+        return self._tunnelled(inner, data[: packet.end], packet.start + packet.length, context)
+
+    def _etherip(self, data: bytes, packet: IpPacket, context: _Context) -> Fact | None:
+        inner = tunnels.unwrap_etherip(data, packet.start, packet.end)
+        if inner is None:
+            self.ignored += 1
+            return None
         return self._tunnelled(inner, data[: packet.end], packet.start + packet.length, context)
 
     def _tunnelled(self, inner: tunnels.Inner, data: bytes, wire_end: int, context: _Context) -> Fact | None:

@@ -24,6 +24,7 @@ _VXLAN: Final = 4789
 _VXLAN_BEFORE_IANA: Final = 8472  # what Linux, and with it flannel, used first and still uses
 _VXLAN_GPE: Final = 4790
 _GENEVE: Final = 6081
+_ETHERIP_VERSION: Final = 3
 _MPLS_IN_UDP: Final = 6635
 _TZSP: Final = 37008
 
@@ -48,6 +49,15 @@ def unwrap_gre(data: bytes, start: int, end: int) -> Inner | None:
     """
     try:
         return _gre(data[:end], start)
+    except (struct.error, IndexError):
+        return None
+
+
+def unwrap_etherip(data: bytes, start: int, end: int) -> Inner | None:
+    """The IP packet in an Ethernet frame behind two bytes, the first of which is version 3 (RFC 3378, 3), or None."""
+    try:
+        version, offset, _ = ethernet(data[:end], start + 2)
+        return (version, offset) if version and data[start] >> 4 == _ETHERIP_VERSION else None
     except (struct.error, IndexError):
         return None
 

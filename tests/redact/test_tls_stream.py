@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from h3probe.wire.tls import handshake_messages, records
 from tests.redact.flows import KEY, NAME, Wire, payloads, redacted, server_hello
 from tests.redact.streams import CCS, DATA, HELLO, NEW_NAME, sni
 from tests.wire.hello_builder import message, record, vector
+from tests.wire.hello_builder import server_hello as server_hello_body
 
 CERTIFICATE = message(11, vector(3, vector(3, b"CN=" + NAME + bytes(700))))
 
@@ -52,6 +54,21 @@ def test_tls12() -> None:
     for hidden in (NAME, b"encrypted", b"user"):
         assert hidden not in whole
     assert made[2][:6] == CCS
+
+
+@pytest.mark.parametrize("version", [0x0304, 0x7F17])
+def test_after_a_server_hello_of_tls13(version: int) -> None:
+    """ChangeCipherSpec means nothing there, in a draft neither: a hello that follows it is still rewritten."""
+    wire = Wire()
+    answer = message(2, server_hello_body([(43, version.to_bytes(2))]))
+    frames = [
+        *wire.connected(),
+        wire.tcp(HELLO),
+        wire.tcp(record(22, answer, 0x0303), back=True),
+        wire.tcp(CCS + HELLO),
+    ]
+    made = payloads(redacted(frames, Mapping(KEY)))[4:]
+    assert sni(made[-1][len(CCS) :]) == NEW_NAME
 
 
 def test_a_snaplen() -> None:

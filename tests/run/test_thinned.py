@@ -7,10 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from h3probe.capture import blocks
+from h3probe.events import Frame
 from h3probe.run import thinned
 from h3probe.run.explaining import Asked, explained
 from h3probe.track import quic_tracker, tcp_tracker, thinning_pass
 from h3probe.track.table import RecencyTable
+from tests.diagnose.scenario import CLIENT, STATION, Network
 from tests.run.mixes import FOLDER, mixes, pcap, pcapng
 
 if TYPE_CHECKING:
@@ -76,5 +78,29 @@ def test_a_mix_in_blocks_says_the_same(
     path = tmp_path_factory.getbasetemp() / "mix"
     data = write(frames)
     path.write_bytes(data[: len(data) - cut])
+    fast, slow = both(path)
+    assert fast == slow
+
+
+@pytest.mark.usefixtures("_in_blocks")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("cccccs"), st.sampled_from((0.0, 0.1, 0.6, 2.0))), max_size=60),
+    silent=st.integers(0, 6),
+)
+def test_silence_in_blocks_is_the_same(
+    steps: list[tuple[str, float]], silent: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A client that sends on and on in vain is seen to, whether its packets are counted or looked at."""
+    network = Network(stations={CLIENT: STATION})
+    quic = network.quic()
+    quic.connects(0.0)
+    at = 1.0
+    for side, pause in [*steps, *[("c", 0.7)] * silent]:
+        at += pause
+        (quic.request if side == "c" else quic.response)(at, size=60)
+    path = tmp_path_factory.getbasetemp() / "silence"
+    frames = [event for event in network.events() if isinstance(event, Frame)]
+    path.write_bytes(pcap([(frame.time_ns, frame.data, len(frame.data)) for frame in frames]))
     fast, slow = both(path)
     assert fast == slow

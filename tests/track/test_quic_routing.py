@@ -4,6 +4,7 @@ import pytest
 
 from h3probe.track.quic_routing import destination_id, flow_key, opens_as_client
 from h3probe.wire.quic.packets import LongPacket, split_datagram
+from tests.diagnose.scenario import Network
 from tests.track.builders import (
     CLIENT,
     CLIENT_ID,
@@ -110,3 +111,29 @@ def test_renewed_ids_go_to_the_connection_under_way() -> None:
     watch.client(short(b"renewed"))
     established, waiting = watch.opened
     assert (established.history[-1], waiting.history[-1]) == ("O", "S")
+
+
+def test_a_cleared_fixed_bit_is_a_1rtt_packet_by_its_connection_id() -> None:
+    """Both sides may clear it where they agreed on that (RFC 9287)."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.answers(0.02)
+    quic.server_handshake(0.021)
+    quic.client_handshake(0.022)
+    quic.datagram(0.023, "client", b"\x05" + quic.server_scid + bytes(200))
+    quic.datagram(0.043, "server", b"\x09" + quic.client_scid + bytes(900))
+    explained = network.explain()
+    assert explained.quic[0].outcome == "established"
+    assert explained.sentence.startswith("HTTP/3 from the first request")
+
+
+def test_other_bytes_without_a_fixed_bit_are_none() -> None:
+    """What shares the ports and shows no connection ID is not QUIC's."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.answers(0.02)
+    quic.client_handshake(0.022)
+    quic.datagram(0.023, "client", b"\x05" + bytes(200))
+    assert "O" not in network.explain().quic[0].history

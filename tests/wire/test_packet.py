@@ -90,6 +90,7 @@ TUNNELLED = {
     "4in6": ipv6(INNER, 4),
     "GRE": ipv4(b"\0\0\x08\0" + INNER, 47),
     "GRE in GRE": ipv6(b"\0\0\x08\0" + ipv4(b"\0\0\x08\0" + INNER, 47), 47),
+    "EtherIP": ipv4(b"\x30\0" + ethernet(INNER), 97),
     "GTP-U": ipv4(udp(b"\x30\xff" + struct.pack(">HI", len(INNER), 9) + INNER, 2152, 2152)),
     "VXLAN": ipv4(udp(b"\x08\0\0\0\0\0\x2a\0" + ethernet(INNER), 50001, 4789)),
     "Teredo": ipv4(udp(ipv6(udp(b"inside")), 50001, 3544)),
@@ -189,9 +190,10 @@ def test_dropped_fragments_are_counted() -> None:
         (ipv6(b"", 59), 101),
         (ipv4(b"\x08\0" + bytes(30), 1), 101),
         (ipv4(b"\0\0\x08\x06" + bytes(28), 47), 101),
+        (ipv4(b"\x30\0" + ethernet(bytes(28), 0x0806), 97), 101),
         (bytes(40), 220),
     ],
-    ids=["ARP", "SCTP", "no next header", "echo", "ARP in GRE", "USB"],
+    ids=["ARP", "SCTP", "no next header", "echo", "ARP in GRE", "ARP in EtherIP", "USB"],
 )
 def test_ignored(data: bytes, link_type: int) -> None:
     """Protocols that are not followed here are counted as ignored."""
@@ -205,6 +207,7 @@ def test_ignored(data: bytes, link_type: int) -> None:
     [
         (bytes(40), 220, "frames of link type USB_LINUX_MMAPPED"),
         (b"\x08\x41" + bytes(60), 105, "802.11 frames with encryption"),
+        (ethernet(b"\x0c" + bytes(60), 0x88E5), 1, "MACsec frames with encryption"),
         (ipv4(bytes(40), 50), 101, "packets inside IPsec (ESP)"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from h3probe.diagnose.fallback import wait_of
 from h3probe.diagnose.rule import NOTICEABLE_S, Finding, Rule, hellos
 from h3probe.diagnose.rules import repeated_timeout
-from h3probe.diagnose.words import close_text, cut, timer_of, timer_text, waited_until_close
+from h3probe.diagnose.words import answered_elsewhere, close_text, cut, timer_of, timer_text, waited_until_close
 from h3probe.text import seconds
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
@@ -57,6 +57,8 @@ def check(story: Story) -> Iterator[Finding]:
 def _finding(story: Story, wait: Wait) -> Finding:
     attempt, cost = wait.attempt, wait.seconds
     state = STATES.get(attempt.outcome(story.now_ns) or "", "did not lead to a connection")
+    if answered_elsewhere(attempt) is not None:
+        state = "was answered from elsewhere alone"
     answered = attempt.first_answer
     late = answered is not None and answered.time_ns > wait.until.time_ns
     if answered is not None and late:

@@ -30,7 +30,7 @@ ADVICE = (
 
 def check(story: Story) -> Iterator[Finding]:
     """Fire when the QUIC attempts at the end all failed, TCP was not tried any more, and the client had the time to."""
-    if story.tunnels or story.proxied or story.mixed or story.crowded:
+    if story.tunnels or story.proxied or story.mixed or story.crowded or story.across:
         return
     tail = list(takewhile(story.failed, reversed(story.quic)))[::-1]
     if not tail:

@@ -82,6 +82,8 @@ def check(story: Story) -> Iterator[Finding]:
     offered = offer(story)
     if offered is None or story.quic or story.other_ports or story.tunnels or story.in_the_clear:
         return
+    if story.across_by("quic") is not None:
+        return
     mark, what = offered
     stands = _stands(story, mark)
     later = [e for e in story.exchanges if e.version not in (None, "HTTP/3") and stands(e.time_ns)]

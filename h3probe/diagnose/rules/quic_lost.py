@@ -66,8 +66,7 @@ RULE = Rule(
     title="QUIC lost its server",
     looks_for=(
         "ICMP errors that quote a client's datagrams of a QUIC connection that was ready before, and the client "
-        "sending more for a second or longer. A server that is gone without an ICMP error cannot be told from one "
-        "that has nothing to say."
+        "sending more for a second or longer. Where there is silence and no ICMP error it is `quic-cut-off`."
     ),
     advice=ADVICE,
     sources=(

@@ -48,13 +48,19 @@ def _signs(attempt: QuicConnection) -> list[str]:
         signs.append("Handshake packets came without the Initial that holds the ServerHello")
     elif attempt.retry is not None and attempt.server_scid is None:
         signs.append("after the Retry nothing more came")
+    elif attempt.server_scid is not None and attempt.server_hello is None and attempt.server_handshake is None:
+        signs.append("the server acknowledges, and no ServerHello came")
+    if attempt.established and attempt.unconfirmed:
+        signs.append("the client was ready, and the server repeats its handshake: it lacks the client's last part")
     # A Retry is small by nature.
     if attempt.server_scid is not None and attempt.server_largest < SMALLEST_INITIAL <= attempt.client_largest:
         signs.append(
             f"the largest datagram from the server is {attempt.server_largest} bytes, "
             f"the client's {attempt.client_largest}: full-sized ones may be lost on the way back"
         )
-    if attempt.server_bytes >= AMPLIFICATION * attempt.client_bytes > 0:
+    # A Handshake packet, or what came back with a Retry, has proven the address (RFC 9000, 8.1).
+    proven = attempt.client_handshake is not None or attempt.retry is not None
+    if not proven and attempt.server_bytes >= AMPLIFICATION * attempt.client_bytes > 0:
         signs.append("the server has sent three times what it received, and must wait for the client's address")
     if attempt.too_big is not None:
         mtu = attempt.too_big[1].mtu

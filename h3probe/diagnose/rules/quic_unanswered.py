@@ -28,6 +28,10 @@ ADVICE_TOO_BIG = (
     "QUIC needs a path that takes datagrams of 1200 bytes (RFC 9000, 14): raise the MTU on the way, of tunnels and "
     "VPNs above all."
 )
+ADVICE_ELSEWHERE = (
+    "A client drops what comes from an address that it did not ask (RFC 9000, 9): whatever balances or translates "
+    "before the server has to send answers from where it was asked."
+)
 ADVICE_EXPIRED = "Packets go in circles, or set out with too small a TTL: ask whoever runs the one that says so."
 
 
@@ -53,7 +57,16 @@ def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -
             f"{story.swallows_icmp} is on the way and brings no ICMP error back."
         )
     evidence: list[tuple[Mark, str]] = []
+    astray = next((a for a in attempts if a.elsewhere is not None), None)
+    if astray is not None and astray.elsewhere is not None:
+        mark, sender = astray.elsewhere
+        summary = f"{tried} to {places}{count}: what came back is from {sender}, which was not asked."
+        advice = ADVICE_ELSEWHERE
+        evidence.append((mark, f"an answer from {sender}"))
     gave_up: list[str] = []
+    behind, where = _answered_behind(story, attempts)
+    summary += where
+    evidence += behind
     if error is not None:
         evidence.append((error[0], f"ICMP {error[1].icmp_type}/{error[1].icmp_code}: {error[1].meaning}"))
     for attempt in attempts:
@@ -71,6 +84,17 @@ def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -
     return Finding(SLUG, severity, summary, cut(evidence), advice, list(attempts))
 
 
+def _answered_behind(story: Story, attempts: list[QuicConnection]) -> tuple[list[tuple[Mark, str]], str]:
+    """Evidence and a sentence: that an attempt was answered where the capture shows it again, behind a NAT."""
+    for copy in (story.behind.get(attempt.id) for attempt in attempts):
+        if copy is not None and copy.transport == "quic" and copy.first_answer is not None:
+            text = (
+                f" Behind a NAT or balancer, from {copy.client} to {copy.server}, it was answered: what came back was"
+            )
+            return [(copy.first_answer, "the answer, on the other side")], f"{text} lost between the two."
+    return [], ""
+
+
 def _said(error: IcmpError) -> tuple[str, str]:
     """What an ICMP error that refuses nothing says, and what to do about it."""
     mtu = f", MTU {error.mtu}" if error.mtu else ""
@@ -85,9 +109,14 @@ RULE = Rule(
     looks_for=(
         "A client's Initials that nothing answers: no datagram from the server, no ICMP error that refuses it, for a "
         "second or more or until the client gives up. An attempt whose packets acknowledge something was answered, "
-        "even where the capture does not show it."
+        "even where the capture does not show it. What comes from another address or port than was asked is none, and "
+        "named."
     ),
     advice=ADVICE,
-    sources=("RFC 9000, 17.2.2", "RFC 9002, 6.2: a client sends its Initial again while nothing answers"),
+    sources=(
+        "RFC 9000, 17.2.2",
+        "RFC 9002, 6.2: a client sends its Initial again while nothing answers",
+        "RFC 9000, 9: a client drops what an unknown address sends",
+    ),
     check=check,
 )

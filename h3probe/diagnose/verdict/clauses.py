@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.surroundings import PORTS
 from h3probe.diagnose.verdict.tcp_ended import tcp_ended
-from h3probe.diagnose.words import close_text, initials, is_h3, unasked
+from h3probe.diagnose.words import answered_elsewhere, close_text, cut_off, initials, is_h3, unasked
 from h3probe.text import clean, seconds
 from h3probe.track.clock import NS
 from h3probe.wire.quic.versions import is_reserved
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from h3probe.track.quic import QuicConnection
     from h3probe.track.tracker import Connection
 
+NO_TCP = "no TCP was seen"
 NO_CONNECTION = frozenset({"reset", "refused", "unanswered"})
 
 IN_THE_CLEAR = "That is http://, in the clear; HTTP/3 needs https://."
@@ -46,7 +47,7 @@ def quic_ended(story: Story, attempt: QuicConnection) -> str:
         return "the client gave QUIC up with its first packet"
     match attempt.outcome(story.now_ns):
         case "unanswered":
-            return f"QUIC was not answered ({initials(attempt)})"
+            return answered_elsewhere(attempt) or f"QUIC was not answered ({initials(attempt)})"
         case "refused":
             _, error = attempt.refusals[0]
             return f"QUIC was refused (ICMP {error.meaning})"
@@ -77,11 +78,15 @@ def _undecoded(attempt: QuicConnection) -> str:
     return f"with QUIC the client asked for the server's versions, {end}"
 
 
-def quic_broke_off(quic: QuicConnection) -> str:
-    """A sentence about an ICMP error after which nothing came any more of a server that had answered."""
+def quic_broke_off(story: Story, quic: QuicConnection) -> str:
+    """A sentence about an ICMP error or a moment after which nothing came any more of a server that had answered."""
     ready = quic.ready
     if ready is None:
         return ""
+    silence = cut_off(story, quic)
+    if silence is not None and quic.tried is not None:
+        after = seconds((quic.tried.time_ns - ready.time_ns) / NS)
+        return f" QUIC fell silent {after} after it was ready: {silence} in vain."
     errors = [(mark, error) for mark, error in quic.refusals if mark.time_ns > ready.time_ns]
     if not errors or (quic.last_server is not None and quic.last_server.time_ns > errors[0][0].time_ns):
         return ""
@@ -123,8 +128,11 @@ def tcp_beside(story: Story) -> str:
     if not story.tcp and story.tcp_elsewhere:
         ports = some_ports(sorted({t.server.port for t in story.tcp_elsewhere}))
         return f"TCP for the same name went to port {ports}"
+    if not story.tcp and story.across:
+        used = " and ".join(dict.fromkeys("QUIC" if c.transport == "quic" else "TCP" for c in story.across))
+        return f"{used} for the same name left {story.across[0].client.address}, which may be the same host's"
     if not story.tcp:
-        return "no TCP was seen"
+        return NO_TCP
     if any(map(is_cut, story.tcp)):
         return "what became of TCP is not in the capture"
     if any(map(unasked, story.tcp)):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.verdict.clauses import (
     NO_CONNECTION,
+    NO_TCP,
     http_over_quic,
     opening,
     quic_ended,
@@ -86,8 +87,9 @@ def _no_quic(story: Story) -> str:
         if not story.tcp and not story.mixed and "tcp" in story.lacks:
             # A filter may have left TCP out: what is not seen is all that can be said.
             return f"No connection is seen: {quic_tries(story)}, and the capture holds no TCP at all."
-        until = "" if story.had_time else " before the capture ends"
-        return f"No connection: {quic_tries(story)}, and {tcp_beside(story)}{until}."
+        beside = tcp_beside(story)
+        until = " before the capture ends" if beside == NO_TCP and not story.had_time else ""
+        return f"No connection: {quic_tries(story)}, and {beside}{until}."
     if all(q.mid_stream for q in story.quic):
         looks = "What looks like QUIC" if all(q.nameless for q in story.quic) else "QUIC"
         return f"{looks}, under way already when it was first seen: what it carried cannot be told."

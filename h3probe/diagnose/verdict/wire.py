@@ -43,11 +43,11 @@ def from_the_wire(story: Story) -> str:
         return "Several QUIC attempts ran at once; which TCP connection belongs to which of them cannot be told."
     if story.races and (quic or tcp) and opens(story, story.races[0]):
         race = story.races[0]
-        return _raced(story, race) + quic_broke_off(race.quic) + then(story) + _unlike(race.tcp, tcp)
+        return _raced(story, race) + quic_broke_off(story, race.quic) + then(story) + _unlike(race.tcp, tcp)
     if quic and tcp:
-        return _both(story, quic[0], tcp[0]) + quic_broke_off(quic[0]) + then(story) + _unlike(tcp[0], tcp)
+        return _both(story, quic[0], tcp[0]) + quic_broke_off(story, quic[0]) + then(story) + _unlike(tcp[0], tcp)
     if quic:
-        return _quic_alone(story, quic[0]) + quic_broke_off(quic[0])
+        return _quic_alone(story, quic[0]) + quic_broke_off(story, quic[0])
     if tcp:
         return _tcp_alone(story, tcp)
     return nothing_ready(story)
@@ -136,20 +136,8 @@ def _tcp_alone(story: Story, tcp: list[TcpConnection]) -> str:
 
 def _over_tcp(story: Story, worked: list[TcpConnection]) -> str:
     name, tcp = over_tcp(worked), worked[0]
-    if not story.quic and all((t.http or t.preface) and t.tls is None for t in story.tcp):
-        return f"{name}. {IN_THE_CLEAR}"
-    if not story.quic and story.other_ports:
-        ports = some_ports(story.other_ports)
-        elsewhere = f"QUIC for the same name went to port {ports}"
-        return f"{name}: no QUIC packet was sent to this port{story.as_far_as}; {elsewhere}."
-    if not story.quic and (story.host_quic.unnamed_to(tcp.server) or story.unowned_quic.unnamed_to(tcp.server)):
-        return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
-    if not story.quic and story.mixed:
-        return f"{name}; whether this client sent QUIC too cannot be told from that of others."
-    if not story.quic and story.vantage == "relay":
-        return f"{name}: no QUIC came through the relay; an Alt-Svc that names the server's own port leads past it."
     if not story.quic:
-        return f"{name}: no QUIC packet was sent to this origin{story.as_far_as}."
+        return _without_quic(story, tcp, name)
     waits = sorted(fallback_waits(story), key=lambda wait: wait.attempt.first.time_ns)
     if waits:
         attempt, wait = waits[0].attempt, waits[0].seconds
@@ -163,3 +151,24 @@ def _over_tcp(story: Story, worked: list[TcpConnection]) -> str:
     if unknown:
         return f"{name}; {quic_ended(story, unknown[0])}: what that carried cannot be told."
     return f"{name}, not HTTP/3: {quic_ended(story, story.quic[0])}."
+
+
+def _without_quic(story: Story, tcp: TcpConnection, name: str) -> str:
+    """The verdict on TCP where the story has no QUIC, and where else there is some."""
+    if all((t.http or t.preface) and t.tls is None for t in story.tcp):
+        return f"{name}. {IN_THE_CLEAR}"
+    if story.other_ports:
+        ports = some_ports(story.other_ports)
+        elsewhere = f"QUIC for the same name went to port {ports}"
+        return f"{name}: no QUIC packet was sent to this port{story.as_far_as}; {elsewhere}."
+    if story.host_quic.unnamed_to(tcp.server) or story.unowned_quic.unnamed_to(tcp.server):
+        return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
+    if story.mixed:
+        return f"{name}; whether this client sent QUIC too cannot be told from that of others."
+    if story.vantage == "relay":
+        return f"{name}: no QUIC came through the relay; an Alt-Svc that names the server's own port leads past it."
+    across = story.across_by("quic")
+    if across is not None:
+        elsewhere = f"QUIC for the same name left {across}, which may be the same host's"
+        return f"{name}, and no QUIC from this address; {elsewhere}."
+    return f"{name}: no QUIC packet was sent to this origin{story.as_far_as}."

@@ -241,3 +241,37 @@ def test_a_server_without_the_finished_has_no_http3() -> None:
     assert explained.rules == [RULE]
     assert "the QUIC handshake was answered and did not finish" in explained.sentence
     assert "HTTP/3" not in explained.sentence
+
+
+def test_an_address_that_is_proven_limits_nothing() -> None:
+    """A Handshake packet of the client's lifts the limit (RFC 9000, 8.1); of more the server may be glad."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.answers(0.03)
+    quic.client_handshake(0.04)
+    for at in (0.031, 0.032, 1.5, 3.0):
+        quic.server_handshake(at, size=1150)
+    assert "three times" not in network.explain().the(RULE).summary
+
+
+def test_a_finished_that_does_not_arrive_is_a_sign() -> None:
+    """The client sends requests, and the server repeats its handshake."""
+    network = Network()
+    quic = network.quic()
+    quic.connects(0.0)
+    network.sent.pop()
+    for at in (0.5, 1.5, 3.0):
+        quic.server_handshake(at)
+        quic.client_handshake(at + 0.001)
+    assert "the server repeats its handshake: it lacks the client's last part" in network.explain().the(RULE).summary
+
+
+def test_acknowledgements_alone_are_a_sign() -> None:
+    """Of a server that acknowledges and says no more, the ServerHello is missing."""
+    network = Network()
+    quic = network.quic()
+    quic.initial(0.0)
+    quic.server_initial(0.02, b"\x02\x00\x00\x00\x00", size=60)
+    quic.initials(1.0, 3.0)
+    assert "the server acknowledges, and no ServerHello came" in network.explain().the(RULE).summary
