@@ -13,9 +13,11 @@ PLAIN: Final = 2_000
 """So many are kept as they are: packing takes its time, and few runs have more."""
 SAMPLES: Final = 16
 """Of so many of them the packed ones are like."""
-# zlib's: a window of 8 KiB, and tables of a few KiB, which are cheap to set up for each; more gains little.
-_WINDOW: Final = -13
-_MEMORY: Final = 4
+# zlib's window, and how much memory its tables take: small ones are cheap to set up for a record, and what is much is
+# packed a third tighter with large ones.
+_SMALL: Final = -13, 4
+_LARGE: Final = -15, 8
+_MUCH: Final = 4096
 _LEVEL: Final = 1
 
 
@@ -29,16 +31,18 @@ class Packing:
     """
 
     def __init__(self, samples: Iterable[object]) -> None:
-        self._known = b"".join(map(_pickled, samples))[-(1 << -_WINDOW) :]
+        self._known = b"".join(map(_pickled, samples))[-(1 << -_SMALL[0]) :]
 
     def pack(self, value: object) -> bytes:
         """Pack one."""
-        packing = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, self._known)
-        return packing.compress(_pickled(value)) + packing.flush()
+        data = _pickled(value)
+        window, memory = _LARGE if len(data) > _MUCH else _SMALL
+        packing = zlib.compressobj(_LEVEL, zlib.DEFLATED, window, memory, zlib.Z_DEFAULT_STRATEGY, self._known)
+        return packing.compress(data) + packing.flush()
 
     def unpack(self, packed: bytes) -> Any:  # noqa: ANN401 - whatever was packed
         """Unpack what was packed here."""
-        return pickle.loads(zlib.decompressobj(_WINDOW, self._known).decompress(packed))  # noqa: S301 - packed here
+        return pickle.loads(zlib.decompressobj(_LARGE[0], self._known).decompress(packed))  # noqa: S301 - packed here
 
 
 class Shelf[Record]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from h3probe.track.tracker import Connection
 
-ROOM: Final = 24 * 1024 * 1024
+ROOM: Final = 20 * 1024 * 1024
 """Bytes that all of them may take, packed."""
 _BESIDE: Final = 200
 """What Python takes beside a pack's own bytes, about: a client that comes once takes as much room as two others."""
