@@ -287,8 +287,8 @@ class Engine:
         return tracker.decrypter is None and not tracker.told.facts.exchanges and tracker.proxy.facts.ready is None
 
     def stories(self) -> list[Story]:
-        """Return the stories of all connections kept."""
-        return self._stories.of(list(self._kept))
+        """Return the stories of all connections kept, as far as they were asked about."""
+        return self._stories.of(list(self._kept))[0]
 
     @property
     def _stories(self) -> Stories:
@@ -319,7 +319,7 @@ class Engine:
         ending = Ending(self._teller, self.filters, self.expects, outlines=self.outlines)
         stories = self._stories
         for connections in self._kept.by_client(self.tracker.hosts.identity):
-            ending.add(connections, stories.of(connections))
+            ending.add(connections, *stories.of(connections))
         facts = self._facts(ending.missing, truncated=truncated)
         of_capture = ending.of_capture(facts)
         if self.expects is not None:
