@@ -232,7 +232,7 @@ class Console:
         }
         parts += [f"{number:,} {what}" for what, number in lost.items() if number]
         if summary.truncated:
-            parts.append("the source ends in the middle of a packet")
+            parts.append("the source could not be read to its end")
         self._hanging([], self._say("; ".join(parts)), "dim")
 
     # -- pieces

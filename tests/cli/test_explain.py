@@ -168,6 +168,18 @@ def test_a_file_cut_short_is_explained_as_far_as_it_goes(tmp_path: Path, capsys:
     assert [line for line in lines if line["type"] == "verdict"]
 
 
+def test_a_damaged_file_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a file with rubbish after its first packet it is said how much was read: the answer may stand in the rest."""
+    path, whole = tmp_path / "damaged.pcap", GOOD.read_bytes()
+    second = 24 + 16 + int.from_bytes(whole[32:36], "little")
+    path.write_bytes(whole[:second] + b"\xff" * 300 + whole[second + 300 :])
+    _, lines = records(capsys, path)
+    (finding,) = (line for line in lines if line.get("rule") == "incomplete-capture")
+    assert finding["severity"] == "notice"
+    assert f"{second:,} of {len(whole):,} bytes were read" in finding["summary"]
+    assert finding["advice"].startswith("Copy the file anew")
+
+
 LOGS = Path(__file__).parents[1] / "vantage" / "clientlog" / "recordings"
 
 

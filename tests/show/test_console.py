@@ -122,7 +122,7 @@ def test_much_evidence_is_counted_and_not_all_printed() -> None:
 def test_the_summary_names_what_was_lost() -> None:
     """Dropped and undecodable packets and a cut source stand in the figures, and nothing that is zero."""
     output = " ".join(draw([samples.summary()], moments=False).split())
-    assert "17 lost before h3probe saw them; 2 not decodable; the source ends in the middle of a packet" in output
+    assert "17 lost before h3probe saw them; 2 not decodable; the source could not be read to its end" in output
     assert "forgotten" not in output
     assert "not counted" not in output
     busy = dataclasses.replace(samples.summary(), uncounted=1234)
