@@ -260,7 +260,9 @@ def test_an_absurd_block_length_ends_the_reading(size: int) -> None:
     reader = read_capture(stream, name="x")  # type: ignore[arg-type]
     frame, last = reader
     assert isinstance(frame, Frame)
-    assert last == Unreadable(f"x is damaged: the block at byte {len(start)} says that it has {size} bytes", damaged=True)
+    assert last == Unreadable(
+        f"x is damaged: the block at byte {len(start)} says that it has {size} bytes", damaged=True
+    )
     assert reader.truncated
     assert stream.given < 1_000_000
 

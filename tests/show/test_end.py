@@ -36,6 +36,19 @@ def test_a_finding_of_another_origin_does_not_mark_a_verdict() -> None:
     assert "\n• localhost:4433, client java" in draw([finding, samples.verdicts()[0]], moments=False)
 
 
+@pytest.mark.parametrize(("severity", "other", "advised"), [("info", "info", True), ("info", "notice", False)])
+def test_an_info_that_is_the_answer_has_its_advice(severity: Severity, other: Severity, *, advised: bool) -> None:
+    """What a verdict names first is what people come for; beside something worse an info stays short."""
+    verdict = dataclasses.replace(samples.verdicts()[0], rules=["proxy-downgrade", "some-rule"])
+    answer = dataclasses.replace(
+        samples.blocked_finding(), rule="proxy-downgrade", severity=severity, advice="Exempt the host."
+    )
+    beside = dataclasses.replace(answer, rule="some-rule", severity=other, advice="Look there.", evidence=[])
+    output = draw([answer, beside, verdict], moments=False)
+    assert ("Exempt the host." in output) is advised
+    assert ("Look there." in output) is not advised
+
+
 def test_silence_is_said() -> None:
     """Without any verdict the output says that nothing was seen, rather than nothing."""
     assert "Nothing to judge: no request that is asked about was seen" in draw([], moments=False)
