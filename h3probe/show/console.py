@@ -224,11 +224,13 @@ class Console:
     def summary(self, summary: SummaryRecord, findings: Mapping[Severity, int]) -> None:
         """The figures, in one line where they fit; `findings` says how many there are of each severity."""
         kinds = {"quic": "QUIC", "tcp": "TCP", "tunnel": "tunnel", "icmp": "ICMP", "exchange": "exchange"}
-        seen = [f"{summary.records[kind]} {name}" for kind, name in kinds.items() if summary.records.get(kind)]
+        seen = [f"{summary.records[kind]:,} {name}" for kind, name in kinds.items() if summary.records.get(kind)]
         links = f" ({', '.join(summary.link_types)})" if summary.link_types else ""
         parts = [count(summary.packets, "packet") + links, ", ".join(seen) or "no connections"]
         grades = [count(findings[grade], grade) for grade in SEVERITY_ORDER[:2] if findings.get(grade)]
-        parts.append(", ".join(grades) or "no problem")
+        parts.append(
+            ", ".join(grades) or ("no problem found in what was looked at" if summary.evicted else "no problem")
+        )
         lost = {
             "lost before h3probe saw them": summary.dropped or 0,
             "packets of long transfers not counted (there was more than the sums say)": summary.uncounted,

@@ -130,6 +130,17 @@ def test_the_summary_names_what_was_lost() -> None:
     assert "1,234 packets of long transfers not counted (there was more than the sums say)" in output
 
 
+def test_the_summary_claims_no_more_than_was_looked_at() -> None:
+    """Where connections were forgotten, no problem in the rest is no more than that; numbers have separators."""
+    summary = dataclasses.replace(
+        samples.summary(), packets=1_100_000, evicted=39_999, records={"tcp": 100_000}, exit_status=0
+    )
+    output = " ".join(draw([summary], moments=False).split())
+    assert "1,100,000 packets" in output
+    assert "100,000 TCP; no problem found in what was looked at;" in output
+    assert "39,999 connections forgotten" in output
+
+
 def test_columns_widen_and_stay() -> None:
     """A peer too long for its column widens it for all that follow, so that they line up again."""
     lines = draw([], width=120).splitlines()

@@ -34,10 +34,10 @@ def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
     gaps = [clean(reason) for reason in facts.unreadable[:4]]
     if facts.truncated and not gaps:
         gaps.append("it ends in the middle of a packet")
-    lost = [f"{count} packets were lost ({reason})" for count, reason in facts.dropped if count]
+    lost = [f"{count:,} packets were lost ({reason})" for count, reason in facts.dropped if count]
     gaps += lost
     closed = sorted(facts.closed.items(), key=lambda kind: -kind[1])
-    gaps += [f"{count} {what} cannot be looked into" for what, count in closed[:4]]
+    gaps += [f"{count:,} {what} cannot be looked into" for what, count in closed[:4]]
     gaps += [text.format(_count(number, noun)) for number, noun, text in _sums(facts) if number]
     missing = facts.missing
     if not gaps:
