@@ -82,7 +82,8 @@ class Seen:
         for story in filter(deserves_verdict, stories):
             self.elsewhere.add(story.label)
             # A connection can stand with a name that it does not give itself.
-            for connection in (*story.quic, *story.tcp):
+            connections: list[Connection] = [*story.quic, *story.tcp]
+            for connection in connections:
                 if connection.told_host is None:
                     self.nameless.update(o for o in asked if Filters(frozenset({o})).origin(connection) is None)
 
