@@ -118,7 +118,7 @@ def _findings(console: Console, records: Iterable[AnyRecord], found: _Found) -> 
     for number, (origin, findings) in enumerate(by_origin.items()):
         if number:
             console.blank()
-        console.text(origin or "origin not known", style="bold")
+        console.text(origin or "the capture as a whole", style="bold")
         findings.sort(key=lambda finding: SEVERITY_ORDER.index(finding.severity))
         for finding in _without_repetition(findings):
             console.finding(finding, advise=(origin, finding.rule) in found.answers)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def test_findings_stand_by_origin_and_the_worst_first() -> None:
     """Findings of one origin stand together, in the order origins came, problems before infos."""
     output = draw([*samples.findings()], moments=False)
-    order = [output.index(word) for word in ("localhost:4433", "repeated-timeout", "quic-refused", "origin not known")]
+    texts = ("localhost:4433", "repeated-timeout", "quic-refused", "the capture as a whole")
+    order = [output.index(text) for text in texts]
     assert order == sorted(order)
 
 
