@@ -316,7 +316,7 @@ class SummaryRecord(Record):
     type = "summary"
     packets: Annotated[int, "frames read"]
     link_types: Annotated[list[str], "link types seen"]
-    truncated: Annotated[bool, "the source ended in the middle of a packet"]
+    truncated: Annotated[bool, "the source could not be read to its end: it stops in mid-packet, or is damaged"]
     dropped: Annotated[
         int | None, "packets known to be lost before h3probe saw them; null when the source does not say"
     ]

@@ -53,6 +53,7 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         snaplens: The limits on captured bytes declared so far, each once, in order; 0 (no limit) is left out.
         truncated: Whether it could not be read to its end: it stops in mid-packet, or damage stopped the reading.
         dropped: Packets that the recording program says it lost; None if it does not say.
+        size: Bytes that the file has, where whoever opened it knows, and nothing is compressed.
         comments: (frame number, text), with frame number 0 for a comment on the file or an interface.
     """
 
@@ -65,6 +66,7 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         self.snaplens: list[int] = []
         self.truncated = False
         self.dropped: int | None = None
+        self.size: int | None = None
         self.comments: list[tuple[int, str]] = []
         self.stream: BinaryIO | None = None
         self._window = window
@@ -133,7 +135,14 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
             self.snaplens.append(snaplen)
 
     def _stop(self, reason: str) -> Unreadable:
-        """The event for damage that ends the reading."""
+        """The event for damage that ends the reading, though there is more."""
+        self.truncated = True
+        if self.size is not None and self.compression is None:
+            reason += f"; {self._window.offset:,} of {self.size:,} bytes were read"
+        return Unreadable(reason, damaged=True)
+
+    def _cut(self, reason: str) -> Unreadable:
+        """The event for a stream that ends too early."""
         self.truncated = True
         return Unreadable(reason)
 
@@ -141,8 +150,8 @@ class CaptureReader(ABC, Iterator[CaptureEvent]):
         """The events for a stream that has ended, which may have been in the middle of a `part` (packet, block)."""
         window = self._window
         if window.fault:
-            yield self._stop(f"{self.name} could not be read past byte {window.offset + window.left}: {window.fault}")
+            yield self._cut(f"{self.name} could not be read past byte {window.offset + window.left}: {window.fault}")
         elif window.left:
-            yield self._stop(
+            yield self._cut(
                 f"{self.name} ends in the middle of a {part}, {window.left} bytes after byte {window.offset}"
             )

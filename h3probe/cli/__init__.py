@@ -47,7 +47,7 @@ COMMANDS = {
 
 EPILOG = """\b
 Examples:
-  h3probe demo                            a tour in 20 seconds
+  h3probe demo                            a tour, 15 seconds
   sudo h3probe watch -- java -jar app.jar run a program and watch it
   h3probe watch --relay 8443=example.org:443
                                           watch without privileges
@@ -174,7 +174,18 @@ def _usage(error: click.UsageError) -> int:
         click.echo(error.format_message(), err=True)
         return EXIT_USAGE
     command = error.ctx.command_path if error.ctx else "h3probe"
-    return _complain(f"{error.format_message().rstrip('.')} ({command} --help)", EXIT_USAGE)
+    hint = _where(error.option_name) if isinstance(error, click.NoSuchOption) and not error.possibilities else ""
+    return _complain(f"{error.format_message().rstrip('.')}{hint} ({command} --help)", EXIT_USAGE)
+
+
+def _where(option: str) -> str:
+    """Commands that have an option, as the end of a message; empty where none has."""
+    found = []
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        if command is not None and any(option in parameter.opts for parameter in command.params):
+            found.append(f"h3probe {name} {option}")
+    return f"; there is {' and '.join(found[:3])}" if found else ""
 
 
 def _internal(error: Exception) -> int:

@@ -42,6 +42,8 @@ def bundle(  # noqa: PLR0913 - one parameter per option
         raise click.UsageError("standard input has no name: say where to with -o")
     if output == "-":
         raise click.UsageError("a bundle is no stream: name a file with -o")
+    if output is not None and not output.endswith(".zip"):
+        raise click.UsageError(f"a bundle is a ZIP file, and -o {output!r} is no name for one: NAME.h3probe.zip is")
     from h3probe.run.bundling import bundle_captures, bundle_folder  # noqa: PLC0415 - the decoders load here
     from h3probe.run.explaining import Asked  # noqa: PLC0415
     from h3probe.run.folder import bundle_of  # noqa: PLC0415

@@ -6,13 +6,16 @@ import click
 
 from h3probe.cli.options import filter_options, make_filters, witness_options
 
+KINDS = ("har", "qlog")
+
 
 @click.command(
     epilog="""\b
 Examples:
-  h3probe export capture.pcapng --to har --client-log java.log -o out.har
-  h3probe export capture.pcapng --to har --keylog keys.log -o out.har
-  h3probe export capture.pcapng --to qlog -o out.qlog
+  h3probe export capture.pcapng --client-log java.log -o out.har
+  h3probe export capture.pcapng --keylog keys.log -o out.har
+  h3probe export capture.pcapng -o out.qlog
+  h3probe export capture.pcapng --to har -o - | jq .log.entries
 
 \b
 HAR has the exchanges that are known, with the version that each one used.
@@ -22,7 +25,7 @@ Exit status: 0 written, 2 wrong usage or unreadable input.
 """
 )
 @click.argument("files", nargs=-1, required=True, metavar="CAPTURE...")
-@click.option("--to", "kind", type=click.Choice(["har", "qlog"]), required=True, help="The format.")
+@click.option("--to", "kind", type=click.Choice(KINDS), help="The format; else the ending of FILE tells.")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where to; `-` is standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @witness_options
@@ -30,7 +33,7 @@ Exit status: 0 written, 2 wrong usage or unreadable input.
 def export(  # noqa: PLR0913 - one parameter per option
     *,
     files: tuple[str, ...],
-    kind: str,
+    kind: str | None,
     output: str,
     force: bool,
     logs: tuple[str, ...],
@@ -46,6 +49,10 @@ def export(  # noqa: PLR0913 - one parameter per option
     from h3probe.run.exporting import as_har, as_qlog  # noqa: PLC0415
     from h3probe.run.whole_file import refuse_existing, write_whole  # noqa: PLC0415
 
+    if kind is None:
+        kind = output.rpartition(".")[2].lower()
+        if kind not in KINDS:
+            raise click.UsageError(f"-o {output!r} does not end in .har or .qlog: say which with --to")
     if kind == "qlog" and (logs or keylog is not None):
         raise click.UsageError("--client-log and --keylog are for --to har: a qlog has what the wire shows to anyone")
     refuse_existing(output, force=force, sources=(*files, *logs, keylog or ""))

@@ -172,13 +172,16 @@ def _as_expected(result: Played | NotPlayed) -> bool:
 
 
 def _introduce(console: Console, setting: Setting) -> None:
-    from h3probe.lab.clients import JavaClient  # noqa: PLC0415 - loaded already
+    from h3probe.lab.clients import CurlClient, JavaClient  # noqa: PLC0415 - loaded already
 
     client = setting.client
     if isinstance(client, JavaClient):
         console.note(f"{client.java.program}: {client.java.version}")
         if not isinstance(client.before, str):
             console.note(f"{client.before.program}: {client.before.version}")
+    if isinstance(client, CurlClient):
+        without = "" if client.http3 else ", without HTTP/3: what takes that is not played"
+        console.note(f"{client.program}: {client.version}{without}")
     if setting.no_networks:
         console.note(f"no networks of their own, so a relay does to UDP what it can ({setting.no_networks})")
 

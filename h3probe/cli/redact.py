@@ -74,5 +74,5 @@ def report(done: Redacted, target: str) -> list[str]:
     if done.unreadable:
         lines.append(f"  read otherwise than written, or not at all: {done.unreadable} (`h3probe explain` says what)")
     if done.truncated:
-        lines.append("  the input ends in the middle of a packet")
+        lines.append("  the input could not be read to its end")
     return lines

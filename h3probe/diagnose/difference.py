@@ -280,6 +280,8 @@ def _sentence(pair: Pair, sides: Sides, only_in: tuple[list[str], list[str]], ch
     if a is None or b is None:
         name, story = ("A", a) if b is None else ("B", b)
         return f"Only in {name}: {_how(story)}{_because(story.verdict.rules)}." if story is not None else ""
+    if a.silent and b.silent:
+        return f"In A: {a.verdict.sentence} In B: {b.verdict.sentence}"
     (how_a, how_b), (went, came) = (_how(a), _how(b)), only_in
     if how_a == how_b:
         parts = [f"In both {how_a}"]

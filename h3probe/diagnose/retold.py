@@ -62,6 +62,11 @@ class Retold:
         return self.origin is not None and not is_address(self.origin)
 
     @property
+    def silent(self) -> bool:
+        """Whether there is nothing behind the verdict, which says so."""
+        return not (self.quic or self.tcp or self.tunnels or self.verdict.versions or self.verdict.rules)
+
+    @property
     def servers(self) -> frozenset[str]:
         """The addresses that connections led to, proxies left out."""
         proxied = {tunnel.connection for tunnel in self.tunnels}

@@ -62,6 +62,7 @@ class CaptureFacts:
 
     Attributes:
         truncated: It ends in the middle of a packet.
+        damaged: Reading ended before it did.
         unreadable: Parts that could not be read, in words.
         dropped: Packets lost before they were seen, and by whom.
         malformed: Packets that could not be decoded.
@@ -75,6 +76,7 @@ class CaptureFacts:
     """
 
     truncated: bool
+    damaged: bool
     unreadable: list[str]
     dropped: list[tuple[int, str]]
     malformed: int

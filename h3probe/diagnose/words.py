@@ -54,12 +54,25 @@ TOO_LITTLE = "too little followed to tell whether a request was answered"
 """What a verdict on HTTP/3 says, and what it says instead where it is not sure; `diff` looks for both."""
 
 
-def initials(attempt: QuicConnection) -> str:
-    """`5 Initials over 15.0 s`."""
-    count = attempt.initials_sent or attempt.cut
-    noun = "Initial" if count == 1 else "Initials"
-    span = lasted(attempt)
-    return f"{count} {noun} over {seconds(span)}" if span > 0 else f"{count} {noun}"
+# Two waits that differ by less, as a share of the longer one, are told as one.
+ALIKE = 0.02
+
+
+def initials(*attempts: QuicConnection) -> str:
+    """`5 Initials over 15.0 s`; of several attempts `4 attempts, 2 to 5 Initials over 30.0 s each`."""
+    sent = [attempt.initials_sent or attempt.cut for attempt in attempts]
+    least, most = min(sent), max(sent)
+    text = count(most, "Initial") if least == most else f"{least:,} to {count(most, 'Initial')}"
+    spans = [lasted(attempt) for attempt in attempts]
+    if max(spans) > 0:
+        text += f" over {' to '.join(map(seconds, _bounds(spans)))}"
+    return text if len(attempts) == 1 else f"{count(len(attempts), 'attempt')}, {text} each"
+
+
+def _bounds(waits: list[float]) -> list[float]:
+    """The shortest and the longest wait, or the longest alone where they are much the same."""
+    shortest, longest = min(waits), max(waits)
+    return [longest] if longest - shortest <= ALIKE * longest else [shortest, longest]
 
 
 def close_text(frame: ConnectionClose) -> str:
@@ -107,6 +120,18 @@ def timer_of(attempt: QuicConnection, waited: float) -> tuple[str, Timer] | None
 def timer_text(name: str, timer: Timer) -> str:
     """`JDK 26 HttpClient: its 2750 ms direct timer, `-D…``."""
     return ", ".join([f"{name}: {timer.waits}", *([timer.changed_by] if timer.changed_by else [])])
+
+
+def gave_up(attempts: list[QuicConnection]) -> str | None:
+    """`2.75 s (JDK 26 …: its 2750 ms timer) and 30.0 s (…)`: after what the client closed, each timer once."""
+    waits: dict[str, list[float]] = {}
+    for attempt in attempts:
+        waited = waited_until_close(attempt)
+        if waited is not None:
+            timer = timer_of(attempt, waited)
+            waits.setdefault(f" ({timer_text(*timer)})" if timer else "", []).append(waited)
+    said = [f"{' to '.join(map(seconds, _bounds(found)))}{timer}" for timer, found in waits.items()]
+    return " and ".join(said) or None
 
 
 def http_over_tcp(connection: TcpConnection) -> str:

@@ -111,6 +111,7 @@ class Engine:
     tracker: Tracker = field(default_factory=Tracker)
     counts: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
+    damaged: bool = False
     dropped: Counter[str] = field(default_factory=Counter)
     uncounted: int = 0
     _builder: RecordBuilder = field(init=False)
@@ -158,6 +159,7 @@ class Engine:
                 self.uncounted += event.count
             case Unreadable():
                 self.unreadable.append(event.reason)
+                self.damaged = self.damaged or event.damaged
             case Secrets():
                 self.tracker.add_secrets(event)
             case ToldExchange() | ToldAltSvc() | ToldAsked():
@@ -238,7 +240,7 @@ class Engine:
         """Settle everything; return what was still to be said, the verdicts and the summary.
 
         Args:
-            truncated: The source ended in the middle of a packet.
+            truncated: The source could not be read to its end.
             dropped: Packets lost before they were seen, where the source knows.
         """
         return [*chain.from_iterable(self.ending(truncated=truncated, dropped=dropped))]
@@ -287,8 +289,8 @@ class Engine:
         return tracker.decrypter is None and not tracker.told.facts.exchanges and tracker.proxy.facts.ready is None
 
     def stories(self) -> list[Story]:
-        """Return the stories of all connections kept."""
-        return self._stories.of(list(self._kept))
+        """Return the stories of all connections kept, as far as they were asked about."""
+        return self._stories.of(list(self._kept))[0]
 
     @property
     def _stories(self) -> Stories:
@@ -319,7 +321,7 @@ class Engine:
         ending = Ending(self._teller, self.filters, self.expects, outlines=self.outlines)
         stories = self._stories
         for connections in self._kept.by_client(self.tracker.hosts.identity):
-            ending.add(connections, stories.of(connections))
+            ending.add(connections, *stories.of(connections))
         facts = self._facts(ending.missing, truncated=truncated)
         of_capture = ending.of_capture(facts)
         if self.expects is not None:
@@ -331,6 +333,7 @@ class Engine:
     def _facts(self, missing: Missing, *, truncated: bool) -> CaptureFacts:
         return CaptureFacts(
             truncated=truncated,
+            damaged=self.damaged,
             unreadable=self.unreadable,
             dropped=[(number, reason) for reason, number in self.dropped.items()],
             malformed=self.tracker.decoder.malformed,

@@ -55,9 +55,10 @@ class Ending:
     _verdicts_ns: array[int] = field(default_factory=lambda: array("q"))
     _weighing: Weighing = field(default_factory=Weighing)
 
-    def add(self, connections: Iterable[Connection], stories: Sequence[Story]) -> None:
-        """Take connections, and the stories that they make."""
+    def add(self, connections: Iterable[Connection], stories: Sequence[Story], elsewhere: Sequence[Story]) -> None:
+        """Take connections, and the stories that they make, of origins that were asked for and of others."""
         self.seen.add(connections, stories, self.filters)
+        self.seen.add_elsewhere(elsewhere, self.filters.origins or ())
         asked = [c for c in connections if self.filters.connection(c)]
         self.missing.add(asked)
         if undecided := [c for c in asked if self.filters.origin(c) is None]:

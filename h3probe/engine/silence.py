@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from h3probe.filters import Filters
 from h3probe.text import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from h3probe.diagnose.story import Story
     from h3probe.engine.stories import Circumstances
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from h3probe.track.tracker import Connection, Tracker
 
 SILENT = "Nothing was sent to this origin: no QUIC packet, no TCP connection and no CONNECT to it."
+MAY_BE_ITS = "No connection is known to be to this origin; {} no server's name, and may be to it."
 SILENT_BEHIND_PROXY = "Nothing was sent: no CONNECT to the proxy, no QUIC packet, no TCP connection."
 NOT_KNOWN_TO_BE_ITS = (
     "No CONNECT to the proxy, and no QUIC packet and no TCP connection that is known to be the command's; the owner of "
@@ -27,6 +29,7 @@ NOT_KNOWN_TO_BE_ITS = (
 )
 SILENT_ALONE = "It asked for nothing: no QUIC packet and no TCP connection in its network."
 ASKED_DNS = "It asked for names, {}and for nothing else: no QUIC packet and no TCP connection in its network."
+ORIGINS_SAID = 4
 # By whether the command is Java.
 HINTS = {True: f" With JDK 26 {URI_ONLY}", None: f" If it is a JDK 26 client, {URI_ONLY}", False: ""}
 
@@ -43,6 +46,8 @@ class Seen:
         at_proxy: Whether anything was asked of a proxy.
         told: Of the origins asked for, those that have a verdict.
         hidden: Of these origins, those that a connection hidden by a filter may have been to.
+        elsewhere: Origins that were not asked for.
+        nameless: How many connections may have been to an origin that was asked for, as far as their packets tell.
     """
 
     stories: int = 0
@@ -52,6 +57,8 @@ class Seen:
     at_proxy: bool = False
     told: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
+    elsewhere: set[str] = field(default_factory=set)
+    nameless: Counter[str] = field(default_factory=Counter)
 
     def add(self, connections: Iterable[Connection], stories: Iterable[Story], filters: Filters) -> None:
         """Take note of some connections, and of what became of them."""
@@ -69,6 +76,16 @@ class Seen:
             self.origins.add(story.origin)
             if asked and deserves_verdict(story):
                 self.told |= {origin for origin in asked if Filters(frozenset({origin})).story(story)}
+
+    def add_elsewhere(self, stories: Iterable[Story], asked: Collection[str]) -> None:
+        """Take note of stories of other origins than were asked for: whoever mistypes one looks for those."""
+        for story in filter(deserves_verdict, stories):
+            self.elsewhere.add(story.label)
+            # A connection can stand with a name that it does not give itself.
+            connections: list[Connection] = [*story.quic, *story.tcp]
+            for connection in connections:
+                if connection.told_host is None:
+                    self.nameless.update(o for o in asked if Filters(frozenset({o})).origin(connection) is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +122,18 @@ class Silence:
             silent = ASKED_DNS.format("" if names.answered else "got no answer, ") if names.asked else SILENT_ALONE
             return [say(None, self.run.alone, f"{silent}{self.teller.in_force()}")]
         absent = sorted(set(self.filters.origins or ()) - seen.told - seen.hidden)
+        return [*untried, *(say(origin, "any", self._absent(origin, seen)) for origin in absent)]
+
+    def _absent(self, origin: str, seen: Seen) -> str:
+        """What is said of an origin that was asked for by name, and that no connection is known to be to."""
+        nameless, elsewhere = seen.nameless[origin], sorted(seen.elsewhere)
         sentence = SILENT if self.run.vantage == "wire" else self._unseen(" for this origin")
-        return [*untried, *(say(origin, "any", sentence) for origin in absent)]
+        if nameless:
+            sentence = MAY_BE_ITS.format(f"{count(nameless, 'connection')} {'gives' if nameless == 1 else 'give'}")
+        if not elsewhere:
+            return sentence
+        more = [f"{len(elsewhere) - ORIGINS_SAID:,} more"] if len(elsewhere) > ORIGINS_SAID else []
+        return f"{sentence} Seen here: {', '.join([*elsewhere[:ORIGINS_SAID], *more])}."
 
     def _untried(self, seen: Seen, *, silent: bool) -> list[VerdictRecord]:
         """What the client's own log tells of requests that it did not even try, an origin each."""

@@ -58,8 +58,8 @@ class Stories:
     kept: KeptConnections
     run: Circumstances
 
-    def of(self, kept: list[Connection]) -> list[Story]:
-        """The stories that connections make, those that were asked about."""
+    def of(self, kept: list[Connection]) -> tuple[list[Story], list[Story]]:
+        """The stories that connections make: those that were asked about, and those of other origins."""
         connections = [c for c in kept if self.filters.connection(c)]
         names = {}
         for connection in connections:
@@ -74,11 +74,14 @@ class Stories:
         facts = self.tracker.proxy.facts
         beside = Beside(others, strangers, facts, self.kept.tunnelled)
         told = tell_stories(connections, self.tracker.clock, names, self.tracker.hosts.identity, beside)
-        stories = [story for story in told if self.filters.story(story)]
+        stories: list[Story] = []
+        elsewhere: list[Story] = []
+        for story in told:
+            (stories if self.filters.story(story) else elsewhere).append(story)
         for story in stories:
             self._add_circumstances(story)
         add_told_facts(stories, self.tracker.told.facts)
-        return stories
+        return stories, elsewhere
 
     def _add_circumstances(self, story: Story) -> None:
         """Give a story what is known of the capture that it is from."""

@@ -134,9 +134,11 @@ class Unreadable:
 
     Attributes:
         reason: What, and where, in plain words.
+        damaged: Whether what comes after it is there, and is lost with it.
     """
 
     reason: str
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from h3probe.errors import UserError
-from h3probe.lab.java import JavaRuntime, command_line, compile_programs
+from h3probe.lab.java import JavaRuntime, ask, command_line, compile_programs
 from h3probe.lab.outcome import HttpVersion, Outcome, parse_outcome
 from h3probe.vantage.clientlog.jdk import CATEGORIES, JdkLog
 from h3probe.vantage.clientlog.pipe import Sieve
@@ -172,9 +172,13 @@ class CurlClient:
 
     Attributes:
         program: Its path.
+        version: What `curl --version` says first; empty where nobody asked.
+        http3: Whether it has HTTP/3.
     """
 
     program: str
+    version: str = ""
+    http3: bool = True
 
     name = "curl"
     logs = True
@@ -186,8 +190,11 @@ class CurlClient:
         return None if scenario.curl is None else scenario.curl.expect
 
     def obstacle(self, scenario: Scenario) -> str:
-        """That nothing is said for curl."""
-        return "it is not for curl" if scenario.curl is None else ""
+        """That nothing is said for curl, or that this one cannot do it."""
+        if scenario.curl is None:
+            return "it is not for curl"
+        needs_http3 = any(option.startswith("--http3") for option in scenario.curl.options)
+        return f"{self.program} has no HTTP/3" if needs_http3 and not self.http3 else ""
 
     def argv(self, scenario: Scenario, place: Place) -> list[str]:
         """One curl for all requests."""
@@ -264,12 +271,13 @@ def find_curl() -> CurlClient:
     """Find curl on PATH.
 
     Raises:
-        UserError: It is not there.
+        UserError: It is not there, or cannot be run.
     """
     program = shutil.which("curl")
     if program is None:
         raise UserError("no curl on PATH")
-    return CurlClient(program)
+    version, _, more = ask(program, "--version").partition("\n")
+    return CurlClient(program, version.partition(" (")[0], http3="HTTP3" in more.split())
 
 
 def other_client(text: str) -> OtherClient:

@@ -57,8 +57,8 @@ async def play(  # noqa: PLR0913 - all of it is chosen by whoever plays
         UserError: The servers or the client cannot be started, or no relay can do what the network does.
     """
     impairment = scenario.network.impairment
-    if impairment is None:
-        raise UserError(f"a relay cannot do {scenario.network.beyond_relay}")
+    if impairment is None or scenario.beyond_relay:
+        raise UserError(f"a relay cannot do {scenario.beyond_relay}")
     alone = other.name if other is not None and with_log else None
     engine = Engine(source=f"demo {scenario.name}", format="relay", vantage=vantage, alone=alone)
     records: list[AnyRecord] = []

@@ -56,7 +56,7 @@ def find_java(path: str | None) -> JavaRuntime:
     program, said, version = _look(path or os.environ.get("H3PROBE_JAVA") or "java", _WANTED, "--java")
     if version < _WANTED:
         raise UserError(f"{program} is Java {version}; HTTP/3 came with Java {_WANTED}: name one with --java PATH")
-    if "jdk.compiler" not in _ask(program, "--list-modules"):
+    if "jdk.compiler" not in ask(program, "--list-modules"):
         raise UserError(f"{program} is a JRE; compiling Probe.java needs a JDK {_WANTED}")
     return JavaRuntime(program, said)
 
@@ -81,7 +81,7 @@ def _look(wanted: str, release: int, option: str) -> tuple[str, str, int]:
     if program is None:
         variable = "H3PROBE_JAVA" if release == _WANTED else "JAVA25_HOME"
         raise UserError(f"no Java at {wanted}: name a JDK {release} with {option} PATH or ${variable}")
-    said = _ask(program, "-version")
+    said = ask(program, "-version")
     version = _VERSION.search(said)
     if version is None:
         raise UserError(f"{program} does not say that it is a Java: name a JDK {release} with {option} PATH")
@@ -105,13 +105,18 @@ def compile_programs(java: JavaRuntime, authority: Authority) -> Path:
         if not compiled.exists():
             shutil.copyfile(source, folder / source.name)
             javac = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "--release", str(release), "-d", ".", source.name]
-            said = _ask(java.program, *javac, folder=folder)
+            said = ask(java.program, *javac, folder=folder)
             if not compiled.exists():
                 raise UserError(f"{java.program} does not compile {source.name}: {said.strip().partition(chr(10))[0]}")
     return folder
 
 
-def _ask(program: str, *arguments: str, folder: Path | None = None) -> str:
+def ask(program: str, *arguments: str, folder: Path | None = None) -> str:
+    """What a program prints.
+
+    Raises:
+        UserError: It cannot be run, or takes too long.
+    """
     try:
         done = subprocess.run(  # noqa: S603 -- the program that the user named
             [program, *arguments],

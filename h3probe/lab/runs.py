@@ -83,7 +83,7 @@ async def play_one(scenario: Scenario, setting: Setting) -> Played | NotPlayed:
     from h3probe.lab.isolated import play_isolated  # noqa: PLC0415 - loaded when used
 
     obstacle = setting.client.obstacle(scenario)
-    beyond = scenario.network.beyond_relay
+    beyond = scenario.beyond_relay
     if not obstacle and setting.no_networks and beyond:
         obstacle = f"{beyond} takes a network of its own: {setting.no_networks}"
     if obstacle:

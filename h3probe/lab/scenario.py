@@ -140,6 +140,12 @@ class Scenario:
     curl: Curl | None = None
     patient: bool = False
 
+    @property
+    def beyond_relay(self) -> str:
+        """What of it a relay cannot do, in words; empty where it can do all: it is one port, of one server."""
+        elsewhere = ["HTTP/3 on another port"] if self.server.other_port else []
+        return ", ".join([*elsewhere, *filter(None, [self.network.beyond_relay])])
+
 
 def load_scenarios() -> list[Scenario]:
     """The scenarios of the package, in the order in which they are shown.

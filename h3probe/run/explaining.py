@@ -16,6 +16,7 @@ from h3probe.filters import Filters
 from h3probe.records import FindingRecord, StoryOutline, SummaryRecord, VerdictRecord
 from h3probe.run.replaying import Replay
 from h3probe.run.thinned import thinned
+from h3probe.text import count
 from h3probe.vantage.clientlog.file import ClientLogFile
 from h3probe.vantage.files import STDIN, merge, open_source, read_key_log
 from h3probe.vantage.remote import shown
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 HANDFUL = 256
 MOST_MOMENTS = MOST_RECORDS = MOST_CONCLUSIONS = 5_000
 """Moments, records, and findings and verdicts that a report is made of."""
+
+BEGINNING = "This is the beginning: more happened than a page can show. `h3probe explain` tells all of it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,8 @@ class Gist(Explained):
 
     def close(self) -> None:
         """Say that it is not all."""
-        if self.left_out and not self.notes:
-            self.note("This is the beginning: more happened than a page can show. `h3probe explain` tells all of it.")
+        if self.left_out and BEGINNING not in self.notes:
+            self.note(BEGINNING)
 
 
 def explained(asked: Asked, found: Explained | None = None) -> Explained:
@@ -229,8 +232,28 @@ def explain(
             output.records(records)
         for records in engine.ending(truncated=truncated, dropped=sum(dropped) if dropped else None):
             output.records(records)
+        for note in _witnesses_of_nothing(asked, engine):
+            output.note(note)
         output.close()
     return engine
+
+
+def _witnesses_of_nothing(asked: Asked, engine: Engine) -> Iterator[str]:
+    """What was given beside the packets and tells nothing of them: it is another run's, likely."""
+    decrypter = engine.tracker.decrypter
+    if asked.key_log is not None and decrypter is not None and decrypter.settled and not decrypter.settled[True]:
+        connections = count(decrypter.settled[False], "connection")
+        yield f"{asked.key_log} opens 0 of {connections} here: it is the key log of another run, or not complete"
+    told = [s for s in engine.tracker.told.facts.exchanges if s.told.known_from == "client-log"]
+    answered = [s for s in told if s.told.status is not None]
+    astray = sum(s.connection is None for s in answered)
+    if asked.client_logs and astray:
+        of = f" of {count(len(answered), 'answered request')}" if astray < len(answered) else ""
+        what = f"{astray:,}{of}" if of else count(astray, "answered request")
+        yield (
+            f"{what} in {', '.join(asked.client_logs)} {'is' if astray == 1 else 'are'} about no connection that is "
+            f"found here{'' if of else ': it is the log of another run, likely'}"
+        )
 
 
 def _told_of(

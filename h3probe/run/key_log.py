@@ -59,4 +59,7 @@ def ask_for_keys(
 
 
 def _nothing(path: Path) -> str:
-    return f"the command wrote no TLS secrets to {path}: not every TLS library does (Go's, Java's and .NET's do not)"
+    return (
+        f"the command wrote no TLS secrets to {path}: not every TLS library does (Go's, Java's and "
+        ".NET's do not), or it could not write there (another root, container or user)"
+    )

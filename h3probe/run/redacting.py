@@ -88,7 +88,7 @@ def redact(  # noqa: PLR0913 - one parameter per thing that is asked for
     progress = progress or Progress(None)
     with open_source(source) as reader:
         is_bundle = isinstance(reader, Recorded)
-        if is_bundle != target.endswith(BUNDLE_SUFFIX):
+        if is_bundle != target.endswith(".zip"):
             raise UserError(
                 f"{source} is a bundle, and so is what comes of it: name it NAME{BUNDLE_SUFFIX}"
                 if is_bundle

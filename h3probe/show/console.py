@@ -170,8 +170,13 @@ class Console:
 
     # -- at the end
 
-    def finding(self, finding: FindingRecord) -> None:
-        """One finding: what it says; beyond an `info` also its packets, its cost and its advice."""
+    def finding(self, finding: FindingRecord, *, advise: bool = False) -> None:
+        """One finding: what it says; beyond an `info` also its packets, its cost and its advice.
+
+        Args:
+            finding: The finding.
+            advise: Whether an `info` has its advice too.
+        """
         style = SEVERITY_STYLES[finding.severity]
         head = (f"  {self._severity_mark(finding.severity)} {finding.severity:<7}  ", style)
         room = self.width - cell_len(head[0])
@@ -179,6 +184,7 @@ class Console:
         if finding.severity == "info":
             self._line([head, (rule, "")])
             self.text(finding.summary, indent=4, style="dim")
+            self._advice(finding.advice if advise else "", style="dim")
             return
         cost = "" if finding.cost is None else self._say(f"cost {seconds(finding.cost)}")
         beside = cell_len(rule) + 2 + cell_len(cost) <= room
@@ -187,8 +193,7 @@ class Console:
             self.text(cost, indent=4, style=style)
         self.text(finding.summary, indent=4)
         self._evidence(finding.evidence)
-        if finding.advice:
-            self._hanging([(f"    {self.symbols.advice} ", "bold")], self._say(finding.advice), "")
+        self._advice(finding.advice)
 
     def verdict(self, verdict: VerdictRecord, severity: Severity | None = None, alike: int = 0) -> None:
         """One verdict; the worst severity behind it chooses its mark, and of so many others the same is said."""
@@ -219,11 +224,13 @@ class Console:
     def summary(self, summary: SummaryRecord, findings: Mapping[Severity, int]) -> None:
         """The figures, in one line where they fit; `findings` says how many there are of each severity."""
         kinds = {"quic": "QUIC", "tcp": "TCP", "tunnel": "tunnel", "icmp": "ICMP", "exchange": "exchange"}
-        seen = [f"{summary.records[kind]} {name}" for kind, name in kinds.items() if summary.records.get(kind)]
+        seen = [f"{summary.records[kind]:,} {name}" for kind, name in kinds.items() if summary.records.get(kind)]
         links = f" ({', '.join(summary.link_types)})" if summary.link_types else ""
         parts = [count(summary.packets, "packet") + links, ", ".join(seen) or "no connections"]
         grades = [count(findings[grade], grade) for grade in SEVERITY_ORDER[:2] if findings.get(grade)]
-        parts.append(", ".join(grades) or "no problem")
+        parts.append(
+            ", ".join(grades) or ("no problem found in what was looked at" if summary.evicted else "no problem")
+        )
         lost = {
             "lost before h3probe saw them": summary.dropped or 0,
             "packets of long transfers not counted (there was more than the sums say)": summary.uncounted,
@@ -232,7 +239,7 @@ class Console:
         }
         parts += [f"{number:,} {what}" for what, number in lost.items() if number]
         if summary.truncated:
-            parts.append("the source ends in the middle of a packet")
+            parts.append("the source could not be read to its end")
         self._hanging([], self._say("; ".join(parts)), "dim")
 
     # -- pieces
@@ -248,6 +255,10 @@ class Console:
                 self.text(f"{self.symbols.cut} {len(evidence) - len(shown)} more", indent=6, style="dim")
             before = f"      {frame:>{frame_width}}  {time:>{time_width}}  "
             self._hanging([(before, "dim")], self._say(what), "")
+
+    def _advice(self, advice: str, style: str = "") -> None:
+        if advice:
+            self._hanging([(f"    {self.symbols.advice} ", "bold")], self._say(advice), style)
 
     def _client(self, moment: Moment, most: int) -> str:
         """The client's process and port, or its address and port."""

@@ -36,6 +36,9 @@ def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
     for record in records:
         if isinstance(record, FindingRecord):
             found.add(record)
+    for record in records:
+        if isinstance(record, VerdictRecord):
+            found.weigh(record)
     if found.by_origin:
         _findings(console, records, found)
     _verdicts(console, records, found)
@@ -55,12 +58,14 @@ class _Found:
         by_origin: The worst severity of each origin that has any, in the order of the first one.
         rules: Which rules found it.
         by_rule: The worst severity of what a rule found about an origin.
+        answers: Origins, and the rule that a verdict names first, where nothing worse than an info is behind it.
     """
 
     grades: Counter[Severity] = field(default_factory=Counter)
     by_origin: dict[str | None, Severity] = field(default_factory=dict)
     rules: dict[str | None, frozenset[str]] = field(default_factory=dict)
     by_rule: dict[tuple[str | None, str], Severity] = field(default_factory=dict)
+    answers: set[tuple[str | None, str]] = field(default_factory=set)
 
     def add(self, finding: FindingRecord) -> None:
         """Take note of one."""
@@ -81,6 +86,11 @@ class _Found:
             if like[self.rules[origin]] <= EXAMPLES or origin is None:
                 chosen.append(origin)
         return chosen[:SHOWN]
+
+    def weigh(self, verdict: VerdictRecord) -> None:
+        """Take note of the finding that answers why, though it accuses nobody."""
+        if self.behind(verdict) == "info":
+            self.answers.add((verdict.origin, verdict.rules[0]))
 
     def behind(self, verdict: VerdictRecord) -> Severity | None:
         """The worst severity among the findings behind a verdict."""
@@ -108,10 +118,10 @@ def _findings(console: Console, records: Iterable[AnyRecord], found: _Found) -> 
     for number, (origin, findings) in enumerate(by_origin.items()):
         if number:
             console.blank()
-        console.text(origin or "origin not known", style="bold")
+        console.text(origin or "the capture as a whole", style="bold")
         findings.sort(key=lambda finding: SEVERITY_ORDER.index(finding.severity))
         for finding in _without_repetition(findings):
-            console.finding(finding)
+            console.finding(finding, advise=(origin, finding.rule) in found.answers)
     if left_out:
         console.blank()
         more = count(len(found.by_origin) - len(by_origin), "origin")

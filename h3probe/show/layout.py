@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DEFAULT_WIDTH = 80
 LONGEST = 4000
 """Characters of one text that are shown at most."""
+SIGNS = "./,:;&?=-_"
+"""After these a word may be broken that is too long for a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +112,17 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _pieces(word: str, width: int) -> list[str]:
-    """Cut a word into pieces of at most `width` cells."""
+    """Cut a word into pieces of at most `width` cells, after one of `SIGNS` where that leaves no line short."""
     pieces: list[str] = []
     piece, used = "", 0
     for character in word:
         size = cell_len(character)
-        if used + size > width:
-            pieces.append(piece)
-            piece, used = "", 0
+        while used + size > width:  # a wide character may want more room than one sign leaves
+            sign = max(map(piece.rfind, SIGNS))
+            keep = sign + 1 if sign > len(piece) // 4 else len(piece)
+            pieces.append(piece[:keep])
+            piece = piece[keep:]
+            used = cell_len(piece)
         piece, used = piece + character, used + size
     return [*pieces, piece]
 

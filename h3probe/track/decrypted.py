@@ -5,6 +5,7 @@ It begins with the first secrets: a tracker that was given none does not even lo
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from h3probe.track.decrypted_quic import QuicFollower
@@ -35,11 +36,13 @@ class Decrypter:
 
     Attributes:
         keys: The secrets.
+        settled: Connections with a ClientHello of which nothing more comes, by whether there are secrets of them.
         given_up: Connections that were let go of because there were too many, or too much had to be kept for them.
     """
 
     def __init__(self) -> None:
         self.keys = KeyLog()
+        self.settled: Counter[bool] = Counter()
         self._tcp: BoundedTable[str, TcpFollower] = BoundedTable(FOLLOWED_LIMIT)
         self._quic: BoundedTable[str, QuicFollower] = BoundedTable(FOLLOWED_LIMIT)
         # Sessions in a proxy's tunnel, by their random, and the connection that tells of each.
@@ -103,6 +106,9 @@ class Decrypter:
 
     def settle(self, connection: QuicConnection | TcpConnection) -> None:
         """Nothing more comes of a connection."""
+        hello = connection.hello
+        if hello is not None and hello.random:
+            self.settled[self.keys.get(hello.random) is not None] += 1
         follower = (self._quic if connection.transport == "quic" else self._tcp).pop(connection.id)
         if follower is not None:
             self._held -= follower.held

@@ -195,11 +195,13 @@ class ToldTracker:
         return fitting[0] if len(fitting) == 1 else None
 
     def _say(self, connection: Connection, told: ToldExchange) -> None:
-        what = clean(told.error or "no response", 80) if told.status is None else str(told.status)
         took = took_seconds(told)
         after = f" after {seconds(took)}" if took is not None else ""
-        version = clean(told.version or "HTTP", 16)
-        text = f"{version} {clean(told.method, 16)} {clean(told.url, 60)}: {what}{after} ({told.known_from})"
+        what = "no response" if told.status is None else str(told.status)
+        version = f"{clean(told.version, 16)} " if told.version else ""
+        text = f"{version}{clean(told.method, 16)} {clean(told.url, 60)}: {what}{after} ({told.known_from})"
+        if told.status is None and told.error:
+            text += f": {clean(told.error, 80)}"
         self._timeline.say(
             connection,
             Mark(None, told.time_ns),

@@ -47,10 +47,13 @@ def open_capture(path: str | Path) -> CaptureReader:
     except ValueError as error:  # a NUL in the name
         raise CaptureError(f"{name!r} cannot be opened: {error}") from error
     try:
-        return read_capture(stream, name=name)
+        reader = read_capture(stream, name=name)
+        if not live and Path(path).is_file():  # a pipe has no size
+            reader.size = Path(path).stat().st_size
     except BaseException:
         stream.close()
         raise
+    return reader
 
 
 def _stdin() -> BinaryIO:

@@ -131,8 +131,11 @@ class Relay:
         refusals = sum(forwarder.refusals for forwarder in self._udp)
         if not refusals:
             return None
+        times = "once" if refusals == 1 else f"{refusals:,} times"
         return (
-            f"the relay saw no UDP for {REFUSED_S:.0f} s after each of {refusals} refusals, which the kernel repeated"
+            f"where the server refused UDP, the relay closed its own port for {REFUSED_S:.0f} s, so that the client is "
+            f"refused too ({times}); what the client sent by UDP meanwhile it did not see, and there may be more of it "
+            "than is told"
         )
 
     def tell_all(self) -> None:

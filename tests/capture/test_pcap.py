@@ -88,7 +88,7 @@ def test_an_absurd_length_ends_the_reading() -> None:
     reader = read_capture(io.BytesIO(pcap(record(b"1"), bytes(absurd), bytes(300_000))), name="x.pcap")
     first, second = reader
     assert isinstance(first, Frame)
-    assert second == Unreadable("x.pcap is damaged: packet 2, at byte 41, says that it has 262145 bytes")
+    assert second == Unreadable("x.pcap is damaged: packet 2, at byte 41, says that it has 262145 bytes", damaged=True)
     assert reader.truncated
 
 
@@ -113,7 +113,8 @@ def test_two_files_in_one_are_told() -> None:
     reader = read_capture(io.BytesIO(pcap(record(b"1")) + pcap(record(b"2"))), name="both")
     first, second = reader
     assert isinstance(first, Frame)
-    assert second == Unreadable("both: another pcap file begins at byte 41; give it as a file of its own")
+    reason = "both: another pcap file begins at byte 41; give it as a file of its own"
+    assert second == Unreadable(reason, damaged=True)
 
 
 @pytest.mark.parametrize("cut", [1, 18])

@@ -245,7 +245,8 @@ def test_two_wrong_ends_in_a_row_end_the_reading() -> None:
     reader = read_capture(io.BytesIO(b.section() + b.interface() + wrong + wrong + b.packet(b"1")), name="x")
     _, last = reader
     assert last == Unreadable(
-        "x is damaged: the block before byte 88 does not end with its length, nor does the one before it"
+        "x is damaged: the block before byte 88 does not end with its length, nor does the one before it",
+        damaged=True,
     )
     assert reader.truncated
 
@@ -259,7 +260,9 @@ def test_an_absurd_block_length_ends_the_reading(size: int) -> None:
     reader = read_capture(stream, name="x")  # type: ignore[arg-type]
     frame, last = reader
     assert isinstance(frame, Frame)
-    assert last == Unreadable(f"x is damaged: the block at byte {len(start)} says that it has {size} bytes")
+    assert last == Unreadable(
+        f"x is damaged: the block at byte {len(start)} says that it has {size} bytes", damaged=True
+    )
     assert reader.truncated
     assert stream.given < 1_000_000
 

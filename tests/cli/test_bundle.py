@@ -36,6 +36,16 @@ def test_by_default_it_stands_beside_the_capture(tmp_path: Path) -> None:
     assert main(["bundle", str(copy), "--force"]) == 0
 
 
+def test_a_bundle_is_named_as_a_zip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any .zip is a name, for its redaction too; another ending would hide what it is."""
+    whole, shared = tmp_path / "whole.zip", tmp_path / "shared.zip"
+    assert main(["bundle", str(CAPTURE), "-o", str(whole)]) == 0
+    assert main(["redact", str(whole), "-o", str(shared)]) == 0
+    assert zipfile.is_zipfile(shared)
+    assert main(["bundle", str(CAPTURE), "-o", str(tmp_path / "x.pcapng")]) == 2
+    assert "a bundle is a ZIP file" in capsys.readouterr().err
+
+
 def test_a_pipe(tmp_path: Path) -> None:
     """What comes on standard input has no name, and needs one."""
     for options, status in (([], 2), (["-o", "-"], 2), (["-o", str(tmp_path / "x.h3probe.zip")], 0)):

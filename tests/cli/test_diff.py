@@ -61,6 +61,13 @@ def test_only_one_origin(capsys: pytest.CaptureFixture[str]) -> None:
     assert {line["origin"] for line in lines if line["type"] == "difference"} == {"localhost:4436"}
 
 
+def test_an_origin_that_neither_has(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a mistyped origin no difference is no answer: which ones there are, is told of both."""
+    assert main(["diff", "--json", "--origin", "nosuch", *PAIRS["other-origins"]]) == 0
+    (difference,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()[2:]]
+    assert difference["sentence"].count("to this origin") == difference["sentence"].count("Seen here: localhost:") == 2
+
+
 @pytest.mark.parametrize("arguments", [["absent.pcap", "curl-http3.pcap"], ["curl-http3.pcap"], ["-", "-"]])
 def test_wrong_usage_is_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A file that is not there, one file, and standard input twice: one line, and no answer."""

@@ -168,6 +168,18 @@ def test_a_file_cut_short_is_explained_as_far_as_it_goes(tmp_path: Path, capsys:
     assert [line for line in lines if line["type"] == "verdict"]
 
 
+def test_a_damaged_file_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a file with rubbish after its first packet it is said how much was read: the answer may stand in the rest."""
+    path, whole = tmp_path / "damaged.pcap", GOOD.read_bytes()
+    second = 24 + 16 + int.from_bytes(whole[32:36], "little")
+    path.write_bytes(whole[:second] + b"\xff" * 300 + whole[second + 300 :])
+    _, lines = records(capsys, path)
+    (finding,) = (line for line in lines if line.get("rule") == "incomplete-capture")
+    assert finding["severity"] == "notice"
+    assert f"{second:,} of {len(whole):,} bytes were read" in finding["summary"]
+    assert finding["advice"].startswith("Copy the file anew")
+
+
 LOGS = Path(__file__).parents[1] / "vantage" / "clientlog" / "recordings"
 
 
@@ -210,3 +222,20 @@ def test_a_key_log_is_never_shown(capsys: pytest.CaptureFixture[str]) -> None:
     text = json.dumps(lines)
     assert not any(secret in text for line in keys.splitlines() for secret in line.split()[2:])
     assert "token=secret" not in text
+
+
+def test_a_key_log_of_another_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """That it opens nothing is said, on standard error beside records; the one that fits goes without a word."""
+    folder = Path(__file__).parents[1] / "data" / "decrypted"
+    main(["explain", "--json", "--keylog", str(folder / "curl-h2.keys"), str(folder / "curl-h3.pcap")])
+    assert "curl-h2.keys opens 0 of 1 connection here" in capsys.readouterr().err
+    main(["explain", "--json", "--keylog", str(folder / "curl-h3.keys"), str(folder / "curl-h3.pcap")])
+    assert not capsys.readouterr().err
+
+
+def test_a_log_of_another_run_is_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, or above the findings; the log that fits goes without a word."""
+    log = str(LOGS / "jdk26-client-any.log")
+    main(["explain", "--json", str(GOOD), "--client-log", log])
+    assert "3 answered requests in" in (said := capsys.readouterr().err)
+    assert "about no connection that is found here: it is the log of another run, likely" in said

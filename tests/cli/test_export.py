@@ -72,11 +72,19 @@ def test_an_existing_file_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert path.read_text() != "old"
 
 
+@pytest.mark.parametrize(("name", "key"), [("x.har", "log"), ("x.QLOG", "qlog_format")])
+def test_the_ending_tells_the_format(name: str, key: str, tmp_path: Path) -> None:
+    """Without --to a file is what its name says."""
+    assert main(["export", CAPTURE, "-o", str(tmp_path / name)]) == 0
+    assert f'"{key}"' in (tmp_path / name).read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["absent.pcap", "--to", "har", "-o", "-"], "absent.pcap"),
         ([CAPTURE, "--to", "har"], "--output"),
+        ([CAPTURE, "-o", "-"], "does not end in .har or .qlog: say which with --to"),
         ([CAPTURE, "--to", "saz", "-o", "-"], "saz"),
         ([CAPTURE, "--to", "qlog", "--client-log", str(LOG), "-o", "-"], "are for --to har"),
         ([CAPTURE, "--to", "har", "--keylog", CAPTURE, "-o", "-"], "holds no TLS secrets"),

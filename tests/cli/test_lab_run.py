@@ -41,7 +41,8 @@ def test_json_is_one_object_for_each(capsys: pytest.CaptureFixture[str]) -> None
 def test_what_goes_otherwise_is_status_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A client that fails is not as expected."""
     curl = tmp_path / "curl"
-    curl.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+    version = "[ $1 = --version ] && printf 'curl 8\\nHTTP3' && exit"
+    curl.write_text(f"#!/bin/sh\n{version}\necho broken >&2\nexit 3\n")
     curl.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")

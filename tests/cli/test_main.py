@@ -77,6 +77,8 @@ def test_nothing_asked_for_shows_the_help(capsys: pytest.CaptureFixture[str]) ->
     [
         (["wacth"], "h3probe: no command 'wacth'; did you mean watch? (h3probe --help)\n"),
         (["capture.pcap"], "h3probe: no command 'capture.pcap' (h3probe --help)\n"),
+        (["--isolate"], "h3probe: No such option '--isolate'; there is h3probe watch --isolate (h3probe --help)\n"),
+        (["--nothing-like-it"], "h3probe: No such option '--nothing-like-it' (h3probe --help)\n"),
         (["schema", "extra"], "h3probe: Got unexpected extra argument (extra) (h3probe schema --help)\n"),
         (["\x1b[31m"], "h3probe: no command '\\x1b[31m' (h3probe --help)\n"),
     ],

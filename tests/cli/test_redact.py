@@ -52,5 +52,5 @@ def test_what_was_left_out_is_said() -> None:
     ]
     assert report(Redacted(truncated=True), "-") == [
         "0 of 0 packets written to standard output",
-        "  the input ends in the middle of a packet",
+        "  the input could not be read to its end",
     ]

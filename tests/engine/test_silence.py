@@ -95,3 +95,29 @@ def test_an_origin_that_was_not_asked_for_behind_the_proxy() -> None:
     filters = Filters(origins=frozenset({"example.org"}))
     (sentence,) = sentences(Engine("any", "live", filters, behind_proxy="java", is_java=True), network)
     assert sentence.startswith("Nothing was sent to this origin")
+
+
+def test_a_mistyped_origin_is_told_what_there_is() -> None:
+    """Who looks for an origin that nothing was sent to sees which ones there are, a few of many."""
+    network = Network()
+    for number in range(6):
+        network.quic(sni=f"host{number}.example", client_port=50_000 + number).connects(0.1 * number)
+    filters = Filters(origins=frozenset({"hots1.example"}))
+    (sentence,) = sentences(Engine("any", "live", filters), network)
+    assert sentence.startswith("Nothing was sent to this origin: no QUIC packet")
+    assert sentence.endswith(
+        "Seen here: host0.example:443, host1.example:443, host2.example:443, host3.example:443, 2 more."
+    )
+
+
+@pytest.mark.parametrize(
+    ("origin", "provable"), [("absent.example", False), ("absent.example:443", False), ("absent.example:4433", True)]
+)
+def test_what_names_no_server_may_be_to_any(origin: str, *, provable: bool) -> None:
+    """A QUIC connection without a name is not denied to be an origin's, except by its port."""
+    network = Network()
+    network.quic(sni=None).connects(0.0)
+    (sentence,) = sentences(Engine("any", "live", Filters(origins=frozenset({origin}))), network)
+    assert ("no QUIC packet" in sentence) is provable
+    assert ("1 connection gives no server's name, and may be to it" in sentence) is not provable
+    assert sentence.endswith("Seen here: 198.51.100.1:443.")

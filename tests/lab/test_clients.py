@@ -148,6 +148,23 @@ def test_a_missing_curl_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no shell")
+@pytest.mark.parametrize(
+    ("features", "obstacle"), [("alt-svc HTTP2 HTTP3", ""), ("alt-svc HTTP2", "curl has no HTTP/3")]
+)
+def test_a_curl_without_http3(features: str, obstacle: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not play what takes HTTP/3, and plays the rest."""
+    path = tmp_path / "curl"
+    path.write_text(f"#!/bin/sh\necho 'curl 8.99.0 (x86_64) libcurl/8.99.0'\necho 'Features: {features}'\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    curl = find_curl()
+    assert (curl.program, curl.version) == (str(path), "curl 8.99.0")
+    assert curl.obstacle(SCENARIOS["udp-blocked"]).endswith(obstacle)
+    assert bool(curl.obstacle(SCENARIOS["udp-blocked"])) is bool(obstacle)
+    assert not curl.obstacle(SCENARIOS["connect-tunnel"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no shell")
 def test_a_client_is_heard_while_it_runs(tmp_path: Path) -> None:
     """Outcomes are told one by one, and given at the end."""
     told: list[int] = []

@@ -33,12 +33,16 @@ def test_a_relay_plays_what_it_can(authority: Authority) -> None:
     assert result.misses == []
 
 
-def test_what_a_relay_cannot_do_is_not_played(authority: Authority) -> None:
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("packet-loss", "losing 3 % of all packets"), ("alt-svc-other-port", "HTTP/3 on another port")],
+)
+def test_what_a_relay_cannot_do_is_not_played(name: str, what: str, authority: Authority) -> None:
     """The reason names what it is, and why there is no network."""
     setting = Setting(authority, BuiltinClient(), "no pasta here")
-    result = asyncio.run(play_one(SCENARIOS["packet-loss"], setting))
+    result = asyncio.run(play_one(SCENARIOS[name], setting))
     assert isinstance(result, NotPlayed)
-    assert result.reason == "losing 3 % of all packets takes a network of its own: no pasta here"
+    assert result.reason == f"{what} takes a network of its own: no pasta here"
     assert not result.failed
 
 

@@ -25,6 +25,7 @@ def test_a_command_is_asked_for_its_secrets(tmp_path: Path) -> None:
         assert notes.said == [f"set for the command: SSLKEYLOGFILE={path}"]
         assert path.stat().st_mode & 0o777 == 0o600
     assert "wrote no TLS secrets" in notes.said[-1]
+    assert notes.said[-1].endswith("or it could not write there (another root, container or user)")
 
 
 def test_what_came_is_not_complained_of(tmp_path: Path) -> None:

@@ -122,12 +122,23 @@ def test_much_evidence_is_counted_and_not_all_printed() -> None:
 def test_the_summary_names_what_was_lost() -> None:
     """Dropped and undecodable packets and a cut source stand in the figures, and nothing that is zero."""
     output = " ".join(draw([samples.summary()], moments=False).split())
-    assert "17 lost before h3probe saw them; 2 not decodable; the source ends in the middle of a packet" in output
+    assert "17 lost before h3probe saw them; 2 not decodable; the source could not be read to its end" in output
     assert "forgotten" not in output
     assert "not counted" not in output
     busy = dataclasses.replace(samples.summary(), uncounted=1234)
     output = " ".join(draw([busy], moments=False).split())
     assert "1,234 packets of long transfers not counted (there was more than the sums say)" in output
+
+
+def test_the_summary_claims_no_more_than_was_looked_at() -> None:
+    """Where connections were forgotten, no problem in the rest is no more than that; numbers have separators."""
+    summary = dataclasses.replace(
+        samples.summary(), packets=1_100_000, evicted=39_999, records={"tcp": 100_000}, exit_status=0
+    )
+    output = " ".join(draw([summary], moments=False).split())
+    assert "1,100,000 packets" in output
+    assert "100,000 TCP; no problem found in what was looked at;" in output
+    assert "39,999 connections forgotten" in output
 
 
 def test_columns_widen_and_stay() -> None:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def test_findings_stand_by_origin_and_the_worst_first() -> None:
     """Findings of one origin stand together, in the order origins came, problems before infos."""
     output = draw([*samples.findings()], moments=False)
-    order = [output.index(word) for word in ("localhost:4433", "repeated-timeout", "quic-refused", "origin not known")]
+    texts = ("localhost:4433", "repeated-timeout", "quic-refused", "the capture as a whole")
+    order = [output.index(text) for text in texts]
     assert order == sorted(order)
 
 
@@ -34,6 +35,19 @@ def test_a_finding_of_another_origin_does_not_mark_a_verdict() -> None:
     """The same rule fired elsewhere says nothing about this origin."""
     finding = dataclasses.replace(samples.blocked_finding(), origin="other:443")
     assert "\n• localhost:4433, client java" in draw([finding, samples.verdicts()[0]], moments=False)
+
+
+@pytest.mark.parametrize(("severity", "other", "advised"), [("info", "info", True), ("info", "notice", False)])
+def test_an_info_that_is_the_answer_has_its_advice(severity: Severity, other: Severity, *, advised: bool) -> None:
+    """What a verdict names first is what people come for; beside something worse an info stays short."""
+    verdict = dataclasses.replace(samples.verdicts()[0], rules=["proxy-downgrade", "some-rule"])
+    answer = dataclasses.replace(
+        samples.blocked_finding(), rule="proxy-downgrade", severity=severity, advice="Exempt the host."
+    )
+    beside = dataclasses.replace(answer, rule="some-rule", severity=other, advice="Look there.", evidence=[])
+    output = draw([answer, beside, verdict], moments=False)
+    assert ("Exempt the host." in output) is advised
+    assert ("Look there." in output) is not advised
 
 
 def test_silence_is_said() -> None:

@@ -30,6 +30,17 @@ def test_wrap_breaks_at_spaces_and_long_words_last() -> None:
     assert wrap("", 8) == [""]
 
 
+def test_long_names_break_at_their_signs() -> None:
+    """The parts of a class's name, and of a URL, stay whole where they fit."""
+    assert wrap("java.net.http.HttpConnectTimeoutException: it", 30) == [
+        "java.net.http.",
+        "HttpConnectTimeoutException:",
+        "it",
+    ]
+    assert wrap("https://example.org/path/page", 22) == ["https://example.org/", "path/page"]
+    assert wrap(".日本語日", 6) == [".日本", "語日"]
+
+
 def test_wide_characters_count_twice() -> None:
     """East Asian text is measured in cells."""
     assert wrap("日本語日本語", 6) == ["日本語", "日本語"]

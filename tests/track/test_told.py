@@ -176,7 +176,7 @@ def test_a_line_for_people() -> None:
     texts = [m.text for m in network.explain().moments if "client-log" in m.text]
     assert texts == [
         "HTTP/2 GET https://example.org/: 200 after 300 ms (client-log)",
-        "HTTP GET https://example.org/: \\x1b[31mno (client-log)",
+        "GET https://example.org/: no response (client-log): \\x1b[31mno",
     ]
 
 

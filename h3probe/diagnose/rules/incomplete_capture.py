@@ -23,16 +23,21 @@ TOO_MUCH = (
     "-i`, `--port`; tcpdump also has -B, a larger buffer)."
 )
 
+MEND = (
+    "Copy the file anew from where it was recorded (FTP: in binary mode), or record anew; the program `pcapfix` may "
+    "save more of it."
+)
+
 
 def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
     """Fire once, naming everything that is missing."""
     gaps = [clean(reason) for reason in facts.unreadable[:4]]
     if facts.truncated and not gaps:
         gaps.append("it ends in the middle of a packet")
-    lost = [f"{count} packets were lost ({reason})" for count, reason in facts.dropped if count]
+    lost = [f"{count:,} packets were lost ({reason})" for count, reason in facts.dropped if count]
     gaps += lost
     closed = sorted(facts.closed.items(), key=lambda kind: -kind[1])
-    gaps += [f"{count} {what} cannot be looked into" for what, count in closed[:4]]
+    gaps += [f"{count:,} {what} cannot be looked into" for what, count in closed[:4]]
     gaps += [text.format(_count(number, noun)) for number, noun, text in _sums(facts) if number]
     missing = facts.missing
     if not gaps:
@@ -41,7 +46,9 @@ def check_capture(facts: CaptureFacts) -> Iterator[Finding]:
     evidence: list[tuple[Mark, str]] = [
         (first, f"{name} begins in mid-stream") for first, name in missing.late_first
     ] or ([(facts.first, "the first packet")] if facts.first is not None else [])
-    yield Finding(SLUG, "info", summary, evidence, TOO_MUCH if len(gaps) == len(lost) > 0 else ADVICE, [])
+    advice = MEND if facts.damaged else TOO_MUCH if len(gaps) == len(lost) > 0 else ADVICE
+    # What a damaged file holds beside what was read may be the answer.
+    yield Finding(SLUG, "notice" if facts.damaged else "info", summary, evidence, advice, [])
 
 
 def _sums(facts: CaptureFacts) -> tuple[tuple[int, str, str], ...]:
@@ -73,7 +80,7 @@ RULE = Rule(
         "start or whose other direction is missing, or of which there were too many to follow; frames of a link type "
         "that is not read, encrypted 802.11, IPsec."
     ),
-    advice=f"{ADVICE} {TOO_MUCH}",
+    advice=f"{ADVICE} {TOO_MUCH} Where the file is damaged: {MEND[0].lower()}{MEND[1:]}",
     sources=("the capture itself",),
     check_capture=check_capture,
 )

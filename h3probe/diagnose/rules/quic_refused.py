@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
 from h3probe.diagnose.rule import Finding, Rule, by_severity, hellos
-from h3probe.diagnose.words import close_text, cut, initials, timer_of, timer_text, waited_until_close
+from h3probe.diagnose.words import close_text, cut, gave_up, initials
 from h3probe.events import Endpoint
 from h3probe.text import seconds
 from h3probe.track.clock import NS
@@ -70,24 +70,20 @@ def _finding(severity: Severity, attempts: list[QuicConnection], meaning: str, a
     after = seconds((first.refusals[0][0].time_ns - first.first.time_ns) / NS)
     count = "" if len(attempts) == 1 else f", {len(attempts)} times"
     summary = f"QUIC to {places} was refused{count}, after {after}: ICMP {meaning}."
-    tried = " and ".join(initials(attempt) for attempt in attempts[:3])
     client = recognise(first)
     if client is not None and client.ignores_icmp and first.initials_sent > 1:
-        summary += f" {client.name} does not notice the error and went on: {tried}."
+        summary += f" {client.name} does not notice the error and went on: {initials(*attempts)}."
     evidence: list[tuple[Mark, str]] = []
-    gave_up: list[str] = []
     for attempt in attempts:
         evidence += hellos(attempt)
         mark, error = attempt.refusals[0]
         sender = Endpoint(error.sender, 0).address
         evidence.append((mark, f"ICMP {error.icmp_type}/{error.icmp_code} from {sender}"))
-        waited = waited_until_close(attempt)
-        if attempt.client_close is not None and waited is not None:
+        if attempt.client_close is not None:
             evidence.append((attempt.client_close[0], f"the client gives up: {close_text(attempt.client_close[1])}"))
-            timer = timer_of(attempt, waited)
-            gave_up.append(f"{seconds(waited)}{f' ({timer_text(*timer)})' if timer else ''}")
-    if gave_up:
-        summary += f" It gave up after {' and '.join(dict.fromkeys(gave_up))}."
+    waited = gave_up(attempts)
+    if waited is not None:
+        summary += f" It gave up after {waited}."
     return Finding(SLUG, severity, summary, cut(evidence), advice, list(attempts))
 
 

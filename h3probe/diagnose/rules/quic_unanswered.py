@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.rule import ONE_SIDED, Finding, Rule, by_severity, hellos
-from h3probe.diagnose.words import close_text, cut, initials, timer_of, timer_text, waited_until_close
+from h3probe.diagnose.words import close_text, cut, gave_up, initials
 from h3probe.events import Endpoint
-from h3probe.text import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,26 +43,24 @@ def check(story: Story) -> Iterator[Finding]:
 
 def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -> Finding:
     places = ", ".join(sorted({str(a.server) for a in attempts}))
-    tried = " and ".join(initials(a) for a in attempts[:3]) + (" and more" if len(attempts) > 3 else "")
-    count = "" if len(attempts) == 1 else f", in {len(attempts)} attempts"
-    summary, advice = f"{tried} to {places}{count}: no datagram and no ICMP error came back.", ADVICE
+    tried = f"{initials(*attempts)}{',' if len(attempts) > 1 else ''} to {places}"
+    summary, advice = f"{tried}: no datagram and no ICMP error came back.", ADVICE
     error = next((e for a in attempts for e in (a.too_big, a.hindered) if e is not None), None)
     if error is not None:
         said, advice = _said(error[1])
-        summary = f"{tried} to {places}{count}: no datagram came back, and ICMP says: {said}."
+        summary = f"{tried}: no datagram came back, and ICMP says: {said}."
     elif story.swallows_icmp is not None:
         summary = (
-            f"{tried} to {places}{count}: no datagram came back. Dropped or refused cannot be told apart: "
+            f"{tried}: no datagram came back. Dropped or refused cannot be told apart: "
             f"{story.swallows_icmp} is on the way and brings no ICMP error back."
         )
     evidence: list[tuple[Mark, str]] = []
     astray = next((a for a in attempts if a.elsewhere is not None), None)
     if astray is not None and astray.elsewhere is not None:
         mark, sender = astray.elsewhere
-        summary = f"{tried} to {places}{count}: what came back is from {sender}, which was not asked."
+        summary = f"{tried}: what came back is from {sender}, which was not asked."
         advice = ADVICE_ELSEWHERE
         evidence.append((mark, f"an answer from {sender}"))
-    gave_up: list[str] = []
     behind, where = _answered_behind(story, attempts)
     summary += where
     evidence += behind
@@ -71,14 +68,12 @@ def _finding(story: Story, severity: Severity, attempts: list[QuicConnection]) -
         evidence.append((error[0], f"ICMP {error[1].icmp_type}/{error[1].icmp_code}: {error[1].meaning}"))
     for attempt in attempts:
         evidence += hellos(attempt)
-        waited = waited_until_close(attempt)
-        if attempt.client_close is not None and waited is not None:
+        if attempt.client_close is not None:
             mark, frame = attempt.client_close
             evidence.append((mark, f"the client gives up: {close_text(frame)}"))
-            timer = timer_of(attempt, waited)
-            gave_up.append(f"{seconds(waited)}{f' ({timer_text(*timer)})' if timer else ''}")
-    if gave_up:
-        summary += f" The client gave up after {' and '.join(dict.fromkeys(gave_up))}."
+    waited = gave_up(attempts)
+    if waited is not None:
+        summary += f" The client gave up after {waited}."
     elif story.one_sided:
         summary += f" {ONE_SIDED}"
     return Finding(SLUG, severity, summary, cut(evidence), advice, list(attempts))

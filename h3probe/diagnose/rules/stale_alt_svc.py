@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
 SLUG = "stale-alt-svc"
 ADVICE = (
-    "The server, or what stands before it, should offer only what answers: start its HTTP/3, open UDP on the way, or "
-    "take the offer back with `alt-svc: clear`. A client remembers an offer until its `ma` runs out; a small `ma` "
-    "makes that short. JDK 26 keeps it in the HttpClient: a new one has forgotten it."
+    "Either UDP to this port is stopped on the way (ask whoever runs the firewall; another network shows it), or the "
+    "server offers what it does not serve: have its HTTP/3 started, or the offer taken back (`alt-svc: clear`). "
+    "A client remembers an offer until its `ma` runs out; a small `ma` makes that short. JDK 26 keeps it in the "
+    "HttpClient: a new one has forgotten it."
 )
+NEW = "a new TCP connection was tried"
 
 
 def check(story: Story) -> Iterator[Finding]:
@@ -59,7 +61,7 @@ def _finding(
     story: Story, attempts: list[QuicConnection], worked: TcpConnection, stuck: set[str], twice: set[str]
 ) -> Finding:
     first = attempts[0]
-    waits: list[float] = []
+    waits: list[tuple[float, str]] = []
     lost: list[float] = []
     delayed: list[float] = []  # of which no other rule tells
     evidence: list[tuple[Mark, str]] = [
@@ -74,15 +76,17 @@ def _finding(
             evidence.append((attempt.first, f"{begins}, {reason[1]}"))
         wait, elsewhere = wait_of(story, attempt), taken_over_elsewhere(story, attempt)
         if wait is not None:
-            waits.append(wait.seconds)
+            waits.append((wait.seconds, "was used again" if wait.reused else NEW))
             what = "the request on TCP" if wait.reused else "SYN"
             evidence.append(
                 (wait.until, f"{what} to {wait.tcp.server}, {seconds(wait.seconds)} after the first Initial")
             )
         elif elsewhere is not None and elsewhere.syn is not None:
-            waits.append((elsewhere.syn.time_ns - attempt.first.time_ns) / NS)
-            delayed.append(waits[-1])
-            evidence.append((elsewhere.syn, f"SYN to {elsewhere.server}, {seconds(waits[-1])} after the first Initial"))
+            delayed.append((elsewhere.syn.time_ns - attempt.first.time_ns) / NS)
+            waits.append((delayed[-1], NEW))
+            evidence.append(
+                (elsewhere.syn, f"SYN to {elsewhere.server}, {seconds(delayed[-1])} after the first Initial")
+            )
         elif any(e.status is None and e.connection == attempt.id for e in story.exchanges):
             lost.append(lasted(attempt) if attempt.id not in stuck | twice else 0.0)
             evidence.append((attempt.last_client or attempt.last, "the last packet of it; its request failed"))
@@ -91,14 +95,15 @@ def _finding(
     state = "refuses QUIC" if all(attempt.refusals for attempt in attempts) else "does not answer QUIC"
     summary = f"The client relies on an Alt-Svc record for {clean(story.label, 260)}{how}, and {first.server} {state}."
     if waits:
-        summary += f" TCP works, and was tried only {seconds(max(waits))} later."
+        wait_s, how_tried = max(waits)
+        summary += f" TCP works, and {how_tried} only {seconds(wait_s)} later."
     elif stuck and not lost:
         summary += " TCP works, and was not tried."
     elif lost:
         summary += f" TCP works, and was not tried: {count(len(lost), 'request')} failed."
     else:
         summary += " TCP works, and no new connection to it followed."
-    severity: Severity = "problem" if lost or stuck or any(wait > NOTICEABLE_S for wait in waits) else "notice"
+    severity: Severity = "problem" if lost or stuck or any(wait_s > NOTICEABLE_S for wait_s, _ in waits) else "notice"
     return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts), sum(lost + delayed) or None)
 
 

@@ -66,7 +66,28 @@ def test_attempts_that_cost_the_same_are_one_finding() -> None:
     network.stations = {"192.0.2.10": STATION, CLIENT6: STATION}
     finding = network.explain().the(RULE)
     assert finding.connections == ["quic-1", "quic-2"]
-    assert "in 2 attempts" in finding.summary
+    assert finding.summary.startswith("2 attempts, 2 Initials over 1.00 s each, to ")
+
+
+def test_of_many_attempts_what_they_have_in_common_is_told_once() -> None:
+    """How many there were, what each sent, and a timer once, though each attempt waited some milliseconds otherwise."""
+    network = Network()
+    for number in range(4):
+        quic = network.quic(software=JDK)
+        quic.initials(*(40.0 * number + at for at in (0.0, 1.0, 3.0, 7.0)))
+        quic.close(40.0 * number + 29.9 + 0.05 * number, 0xC, b"No response from peer for 30 seconds")
+    summary = network.explain().the(RULE).summary
+    assert summary.startswith("4 attempts, 4 Initials over 30.1 s each, to 198.51.100.1:443: no datagram")
+    assert "gave up after 30.1 s (JDK 26 HttpClient: its 30 s timer" in summary
+    assert summary.count("maxInitialTimeout") == 1
+
+
+def test_attempts_that_differ_are_told_by_their_bounds() -> None:
+    """The fewest and the most that one of them sent, and the shortest and the longest wait."""
+    network = Network()
+    network.quic(software=CURL).initials(0.0, 2.0)
+    network.quic(software=CURL).initials(1.0, 2.0, 4.0, 8.0)
+    assert network.explain().the(RULE).summary.startswith("2 attempts, 2 to 4 Initials over 2.00 s to 7.00 s each, to ")
 
 
 def test_a_fallback_after_a_noticeable_wait_is_a_problem() -> None:

@@ -37,7 +37,7 @@ def test_a_record_that_leads_nowhere_is_told() -> None:
     assert finding.severity == "problem"
     assert "SNI localhost" in finding.summary
     assert "does not answer QUIC" in finding.summary
-    assert "tried only 30.0 s later" in finding.summary
+    assert "TCP works, and a new TCP connection was tried only 30.0 s later" in finding.summary
     assert finding.cost is None
     assert said.the("fallback-delay").cost == pytest.approx(29.99)
     assert "alt-svc: clear" in finding.advice
@@ -254,6 +254,6 @@ def test_an_alternative_at_another_port_has_its_cost_here() -> None:
     finding = said.the(RULE)
     assert finding.origin == "localhost:8443"
     assert finding.cost == pytest.approx(29.99)
-    assert "tried only 30.0 s later" in finding.summary
+    assert "TCP works, and a new TCP connection was tried only 30.0 s later" in finding.summary
     assert said.found("no-fallback") == []
     assert said.found("fallback-delay") == []
