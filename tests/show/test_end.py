@@ -36,6 +36,19 @@ def test_a_finding_of_another_origin_does_not_mark_a_verdict() -> None:
     assert "\n• localhost:4433, client java" in draw([finding, samples.verdicts()[0]], moments=False)
 
 
+def test_strangers_verdicts_are_one_line() -> None:
+    """On a busy host the command's own verdict is not lost among those on connections whose owner is not known."""
+    own = samples.verdicts()[0]
+    stranger = dataclasses.replace(own, origin="other:443", client="::1, owner not known", rules=[], sentence="Strange.")
+    output = draw([stranger, own, stranger], moments=False, width=200)
+    assert "Strange." not in output
+    assert output.index("Verdict ") < output.index("localhost:4433, client java")
+    assert "and 2 verdicts on connections whose owner is not known: no finding 2; --json has them all" in output
+    alone = draw([stranger], moments=False)
+    assert "Strange." in alone
+    assert "and 1 verdict" not in alone
+
+
 def test_silence_is_said() -> None:
     """Without any verdict the output says that nothing was seen, rather than nothing."""
     assert "Nothing to judge: no request that is asked about was seen" in draw([], moments=False)
