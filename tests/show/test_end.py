@@ -39,7 +39,9 @@ def test_a_finding_of_another_origin_does_not_mark_a_verdict() -> None:
 def test_strangers_verdicts_are_one_line() -> None:
     """On a busy host the command's own verdict is not lost among those on connections whose owner is not known."""
     own = samples.verdicts()[0]
-    stranger = dataclasses.replace(own, origin="other:443", client="::1, owner not known", rules=[], sentence="Strange.")
+    stranger = dataclasses.replace(
+        own, origin="other:443", client="::1, owner not known", rules=[], sentence="Strange."
+    )
     output = draw([stranger, own, stranger], moments=False, width=200)
     assert "Strange." not in output
     assert output.index("Verdict ") < output.index("localhost:4433, client java")
