@@ -241,6 +241,10 @@ class FindingRecord(Record):
     connections: Annotated[list[str], "ids of the records it is about"]
 
 
+OWNER_NOT_KNOWN = "owner not known"
+"""Ends the `client` of a verdict on what may be a stranger's."""
+
+
 @fact
 class VerdictRecord(Record):
     """One sentence for an origin and a client: what carried its requests, and why."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.race import find_races
@@ -39,6 +39,11 @@ class Conclusion:
     def rules(self) -> list[str]:
         """The slugs of the findings, each once."""
         return list(dict.fromkeys(finding.rule for finding in self.findings))
+
+    @property
+    def so_far(self) -> Conclusion:
+        """What of it can be said while packets may still come."""
+        return replace(self, findings=[f for f in self.findings if not CATALOGUE[f.rule].rests_on_absence])
 
 
 def conclude(story: Story) -> Conclusion:

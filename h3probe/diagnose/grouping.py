@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from h3probe.diagnose.clients import recognise
 from h3probe.diagnose.copies import copies
-from h3probe.diagnose.origin import name_of, origin_of_url, origin_text
+from h3probe.diagnose.origin import may_ask_for, name_of, origin_of_url, origin_text
 from h3probe.diagnose.story import Seen, Story
 from h3probe.diagnose.surroundings import Surroundings
 from h3probe.text import clean
+from h3probe.track.clock import NS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from h3probe.events import AltSvcSeen, Endpoint, Exchange, Process, ToldExchange, UpstreamTrouble
     from h3probe.track.clock import Clock
     from h3probe.track.names import Names
     from h3probe.track.proxy_facts import ExchangeSighting, FailedLeg, ProxyFacts
+    from h3probe.track.tcp import TcpConnection
     from h3probe.track.tracker import Connection
+    from h3probe.track.tunnel import Tunnel
 
 CLEAR = "http://"
+# Nobody could be asked for the owner of a socket that was open this briefly: beside what else its process did.
+NEAR_NS = NS
 
 
 def _place(endpoint: Endpoint) -> tuple[str, int]:
     """Where a server is; loopback is one place whatever the family."""
     return ("loopback" if endpoint.is_loopback else endpoint.address, endpoint.port)
+
+
+def _places(connection: Connection) -> list[tuple[str, int]]:
+    """What a connection leads to: its server, and the name that it asks for there."""
+    name = name_of(connection)
+    return [_place(connection.server), *([] if name is None else [(name, connection.server.port)])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +58,15 @@ def _who(connection: Connection) -> _Who:
     )
 
 
-def _partition(connections: list[Connection]) -> tuple[list[list[Connection]], bool]:
+def _partition(connections: list[Connection], *, crowd: bool) -> tuple[list[list[Connection]], bool]:
     """Split one host's attempts at one origin by client, where the evidence tells clients apart.
 
     What says nothing of its client joins the only one there is; beside several, and where its ClientHello is not that
     client's, it stands alone.
+
+    Args:
+        connections: The attempts.
+        crowd: Whether others on the host, who are known and not asked about, were at the same place.
 
     Returns:
         The parts, and whether a part's absence elsewhere proves nothing, since something stands alone.
@@ -60,12 +76,15 @@ def _partition(connections: list[Connection]) -> tuple[list[list[Connection]], b
         by_pid.setdefault(connection.process.pid if connection.process is not None else None, []).append(connection)
     named = [group for pid, group in by_pid.items() if pid is not None]
     unnamed = by_pid.get(None, [])
-    if len(named) > 1:
-        # Nor may one of these processes' QUIC and another's TCP pass for one client that had both.
+    if len(named) == 1 and not crowd:
+        # One process: its own QUIC and TCP need not look alike to be one client's.
+        process = _Process(named[0])
+        named = [[*named[0], *(c for c in unnamed if process.may_have(c))]]
+        unnamed = [c for c in unnamed if not process.may_have(c)]
+    if named:
+        # Nor may one process's QUIC and another's TCP pass for one client that had both.
         apart = [[c for c in unnamed if c.transport == transport] for transport in ("quic", "tcp")]
         return [*named, *filter(None, apart)], bool(unnamed)
-    if named:
-        return [connections], False  # One process: its QUIC and its TCP need not look alike to be one client's.
     families: dict[str, list[Connection]] = {}
     others: list[Connection] = []
     for connection in connections:
@@ -84,6 +103,28 @@ def _partition(connections: list[Connection]) -> tuple[list[list[Connection]], b
     return parts, len(parts) > 1 and bool(others)
 
 
+class _Process:
+    """A process that was alone at a place, as far as is known."""
+
+    __slots__ = ("_connections", "_families", "_times")
+
+    def __init__(self, connections: list[Connection]) -> None:
+        self._connections = connections
+        self._families = {client.family for client in map(recognise, connections) if client is not None}
+        self._times = sorted(mark.time_ns for c in connections for mark in (c.first, c.last))
+
+    def may_have(self, connection: Connection) -> bool:
+        """Whether a connection of nobody who is known is taken for its own."""
+        client = recognise(connection)
+        if client is not None and self._families:
+            return client.family in self._families
+        if connection.hello is not None and _looks_unlike(self._connections, connection):
+            return False
+        began_ns = connection.first.time_ns
+        after = bisect_left(self._times, began_ns - NEAR_NS)
+        return after < len(self._times) and self._times[after] <= began_ns + NEAR_NS
+
+
 def _looks_unlike(group: list[Connection], connection: Connection) -> bool:
     """Whether a readable ClientHello is none that the client of a group sends over that transport."""
     client = next((c for c in map(recognise, group) if c is not None), None)
@@ -96,7 +137,12 @@ def _client_label(connections: list[Connection]) -> str:
     process: Process | None = next((c.process for c in connections if c.process is not None), None)
     if process is not None:
         return clean(str(process), 64)
-    return connections[0].client.address
+    return _foremost(connections).client.address
+
+
+def _foremost(connections: list[Connection]) -> Connection:
+    """The first one that could carry anything: of a host's two addresses one may have got nowhere."""
+    return next((c for c in connections if c.ready is not None), connections[0])
 
 
 def _by_origin(
@@ -105,7 +151,7 @@ def _by_origin(
     """Group one host's attempts by origin.
 
     What names itself (SNI) is grouped by name and port. What does not belongs to the only name that this
-    host asks for at that address, and otherwise to the address alone.
+    host asks for at that address, if it may be for a name at all, and otherwise to the address alone.
     """
     named: dict[tuple[str, int], list[Connection]] = {}
     names_at: dict[tuple[str, int], set[str]] = {}
@@ -121,8 +167,9 @@ def _by_origin(
         place = _place(connection.server)
         looked_up = name_of_address.get(connection.server.host)
         names = names_at.get(place, set()) | ({looked_up.lower()} if looked_up is not None else set())
-        if len(names) == 1:
-            named.setdefault((next(iter(names)), connection.server.port), []).append(connection)
+        only = next(iter(names)) if len(names) == 1 else None
+        if only is not None and may_ask_for(only, hello_read=connection.hello is not None):
+            named.setdefault((only, connection.server.port), []).append(connection)
         else:
             nameless.setdefault(place, []).append(connection)
     groups: list[tuple[str | None, list[Connection]]] = [
@@ -174,6 +221,7 @@ def tell_stories(
     in_the_clear = _in_the_clear(beside.facts)
     repeated = copies(connections)
     behind = {repeated[c.id].id: c for c in connections if c.id in repeated}
+    visited = {(identity(stranger.client), place) for stranger in beside.strangers for place in _places(stranger)}
     for connection in connections:
         if connection.id in repeated:
             continue
@@ -184,13 +232,15 @@ def tell_stories(
             by_host.setdefault(identity(connection.client), []).append(connection)
     for host, members in by_host.items():
         for origin, group in _by_origin(members, name_of_address):
-            parts, mixed = _partition(group)
-            # Where nobody used the other transport there is nothing of it to be told apart.
-            mixed = mixed and len({connection.transport for connection in group}) > 1
+            crowd = any((host, place) in visited for connection in group for place in _places(connection))
+            parts, mixed = _partition(group, crowd=crowd)
+            transports = {connection.transport for connection in group}
             for part in parts:
                 stories.append(_story(origin, host, part, clock, (tunnelled, beside.tunnelled)))
-                stories[-1].mixed = mixed
-    stories += _tunnel_stories(connections, clock, identity, beside.facts)
+                # Where nobody used the other transport there is nothing of it to be told apart.
+                stories[-1].mixed = mixed and len(transports) > 1
+                stories[-1].among_others = "quic" in transports and not stories[-1].quic
+    stories += _tunnel_stories(connections, clock, identity, beside)
     stories += _plain_stories(connections, clock, identity, in_the_clear)
     surroundings = Surroundings([*connections, *beside.others], beside.strangers, identity)
     asked = {(story.host, story.origin) for story in stories if story.tunnels}
@@ -287,7 +337,7 @@ def _story(
     origin: str | None, host: str, part: list[Connection], clock: Clock, tunnelled: tuple[Collection[bytes], ...]
 ) -> Story:
     part.sort(key=lambda c: c.first.time_ns)
-    story = Story(origin, str(part[0].server), _client_label(part), host, clock)
+    story = Story(origin, str(_foremost(part).server), _client_label(part), host, clock)
     for connection in part:
         if connection.transport == "quic":
             story.quic.append(connection)
@@ -300,18 +350,15 @@ def _story(
 
 
 def _tunnel_stories(
-    connections: list[Connection], clock: Clock, identity: Callable[[Endpoint], str], facts: ProxyFacts
+    connections: list[Connection], clock: Clock, identity: Callable[[Endpoint], str], beside: Beside
 ) -> list[Story]:
     """One story per client and target; the tries at one target are one story.
 
-    A tunnel whose client has no name joins the only named one's; the proxy's own, to the one behind it, join none.
+    A tunnel whose client has no name joins the only named one's, unless somebody else asked for the same; the proxy's
+    own, to the one behind it, join none.
     """
-    asked = [
-        (connection, tunnel)
-        for connection in connections
-        if connection.transport == "tcp" and connection.tunnels is not None
-        for tunnel in connection.tunnels.asked
-    ]
+    facts, asked = beside.facts, list(_asked(connections))
+    others = {(identity(connection.client), tunnel.target.lower()) for connection, tunnel in _asked(beside.strangers)}
     named: dict[tuple[str, str], set[str]] = {}
     for connection, tunnel in asked:
         if connection.process is not None and connection.client not in facts.legs:
@@ -321,13 +368,21 @@ def _tunnel_stories(
     for connection, tunnel in asked:
         host, target, own = identity(connection.client), tunnel.target.lower(), connection.client in facts.legs
         names = named.get((host, target), set())
-        joins = connection.process is None and len(names) == 1
+        joins = connection.process is None and len(names) == 1 and (host, target) not in others
         client = next(iter(names)) if joins else _client_label([connection])
         key = (host, client, target, own)
         if key not in stories:
             stories[key] = Story(target, str(connection.server), client, host, clock)
         stories[key].tunnels.append((connection, tunnel))
     return list(stories.values())
+
+
+def _asked(connections: list[Connection]) -> Iterator[tuple[TcpConnection, Tunnel]]:
+    """What was asked of proxies."""
+    for connection in connections:
+        if connection.transport == "tcp" and connection.tunnels is not None:
+            for tunnel in connection.tunnels.asked:
+                yield connection, tunnel
 
 
 def _in_the_clear(facts: ProxyFacts) -> dict[str, list[str]]:

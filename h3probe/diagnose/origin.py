@@ -38,3 +38,12 @@ def name_of(connection: Connection) -> str | None:
         return connection.told_host
     name = bare_name(hello.sni)
     return None if hello.ech and name in ECH_PUBLIC_NAMES else name
+
+
+def may_ask_for(name: str, *, hello_read: bool) -> bool:
+    """Whether a connection that names no host may be for one of this name.
+
+    A ClientHello that was read and names nobody is one for an address (RFC 6066, 3), or for a name without a dot, which
+    Java does not send either.
+    """
+    return not hello_read or "." not in name

@@ -12,6 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from h3probe.diagnose.origin import may_ask_for
 from h3probe.records import (
     ExchangeRecord,
     FindingRecord,
@@ -168,7 +169,7 @@ def _origins(
         elif connection.id not in found and connection.server in by_origin:
             found[connection.id].add(connection.server)
     certain = {name: origins.pop() for name, origins in found.items() if len(origins) == 1}
-    # What is left is the only origin's at its server; a proxy is a server of many.
+    # What is left is the only origin's at its server, if it may be for a name; a proxy is a server of many.
     proxies = {record.connection for record in records if isinstance(record, TunnelRecord)}
     at_server: dict[str, set[str]] = defaultdict(set)
     for name, origin in certain.items():
@@ -176,7 +177,10 @@ def _origins(
             at_server[connections[name].server].add(origin)
     for connection in connections.values():
         if connection.id not in found and len(at_server[connection.server]) == 1:
-            certain[connection.id] = next(iter(at_server[connection.server]))
+            origin = next(iter(at_server[connection.server]))
+            name = origin.rpartition(":")[0]
+            if is_address(origin) or may_ask_for(name, hello_read=connection.ja4 is not None):
+                certain[connection.id] = origin
     return certain
 
 

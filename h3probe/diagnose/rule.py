@@ -103,6 +103,7 @@ class Rule:
         check: Looks at one story, or at a part of a very long one.
         check_whole: Looks at one story, however long, in a time that is next to linear in its length.
         check_capture: Looks at the capture as a whole.
+        rests_on_absence: Whether a packet may still come that disproves it, however long the story has rested.
     """
 
     slug: str
@@ -114,6 +115,7 @@ class Rule:
     check: Callable[[Story], Iterator[Finding]] | None = None
     check_whole: Callable[[Story], Iterator[Finding]] | None = None
     check_capture: Callable[[CaptureFacts], Iterator[Finding]] | None = None
+    rests_on_absence: bool = False
 
 
 def lasted(attempt: QuicConnection) -> float:

@@ -120,6 +120,7 @@ class Story:
         swallows_icmp: What is on the way and lets no ICMP error come back; None where they do.
         vantage: Where it was seen from: the wire shows what goes past a relay or a proxy, they do not.
         mixed: Whether connections to the origin stand in another story only because nobody can tell whose they are.
+        among_others: Whether other clients of the same host had QUIC to the origin, so that only this one had none.
         over: Whether the client is known to have ended, so that it will try nothing more.
         lacks: Transports (`tcp`, `udp`) of which the whole capture holds not one packet.
         unowned: Whether a command's traffic is wanted, and nobody can say that this is it.
@@ -155,6 +156,7 @@ class Story:
     vantage: Vantage = "wire"
     unowned: bool = False
     mixed: bool = False
+    among_others: bool = False
     over: bool = False
     lacks: frozenset[str] = frozenset()
     software: Client | None = None

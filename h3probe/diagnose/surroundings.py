@@ -93,6 +93,11 @@ class QuicBeside:
         """Those to a server whose ClientHello names nobody, or is not known."""
         return list(filter(self._has, self._quic.unnamed.get(server, ())))
 
+    @property
+    def unnamed(self) -> bool:
+        """Whether there is any whose ClientHello names nobody, or is not known."""
+        return any(self._has(attempt) for attempts in self._quic.unnamed.values() for attempt in attempts)
+
     def _has(self, attempt: QuicConnection) -> bool:
         pid = _pid(attempt)
         if not self._pids or pid in self._pids:

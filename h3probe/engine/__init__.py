@@ -206,7 +206,7 @@ class Engine:
             self._teller.conditions = self.conditions
             for story in self.stories():
                 if story.settled:
-                    records += self._counted(self._teller.conclusions(conclude(story)))
+                    records += self._counted(self._teller.conclusions(conclude(story).so_far))
         return records
 
     def connection(self, connection_id: str | None) -> Connection | None:

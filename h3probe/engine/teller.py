@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from h3probe.diagnose.verdict import client_text
 from h3probe.diagnose.words import past_proxy
-from h3probe.records import VerdictRecord
+from h3probe.records import OWNER_NOT_KNOWN, VerdictRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from h3probe.records import AnyRecord
     from h3probe.track.clock import Clock
 
-UNOWNED = "Owner not known"
 # Bytes: enough that no two of anything are ever taken for one.
 _DIGEST = 16
 
@@ -66,7 +65,7 @@ class Teller:
         """A finding, of a story or of the capture as a whole."""
         if story is not None and story.unowned:
             # Whether the command had anything to do with it is not known: it is no problem of the command's.
-            finding = replace(finding, severity="info", summary=f"{UNOWNED}: {finding.summary}")
+            finding = replace(finding, severity="info", summary=f"{OWNER_NOT_KNOWN.capitalize()}: {finding.summary}")
         if self.conditions:
             asked = f"{'; '.join(self.conditions)}, as asked for here."
             finding = replace(finding, advice=f"{asked[:1].upper()}{asked[1:]} Without that: {finding.advice}")
@@ -79,7 +78,7 @@ class Teller:
         client = client_text(story)
         return self._verdict(
             story.label,
-            f"{client}, owner not known" if story.unowned else client,
+            f"{client}, {OWNER_NOT_KNOWN}" if story.unowned else client,
             f"{sentence}{self.in_force()}",
             None if past_proxy(story) else story.versions,
             conclusion.rules,

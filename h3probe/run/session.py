@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from h3probe.events import Block, Counted, Frame, RunEnded, TimePassed, Unreadable
+from h3probe.records import OWNER_NOT_KNOWN
 from h3probe.run.replaying import run_began
 from h3probe.run.steady import SteadyClock
 from h3probe.track.timeline import process_info
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from h3probe.run.output import Output
     from h3probe.run.recorder import Recorder
     from h3probe.track.thinning import Thinning
+    from h3probe.track.tracker import Connection
     from h3probe.wire.packet import Transported
 
 # How often what is quiet is looked at.
@@ -184,7 +186,13 @@ class Session:
                 if not self.engine.filters.connection(connection):
                     continue
                 moment = replace(moment, process=process_info(connection.process))
+                if moment.frame == connection.first.frame and self._may_be_a_strangers(connection):
+                    moment = replace(moment, text=f"{moment.text}; {OWNER_NOT_KNOWN}")
             self.output.moments([moment])
+
+    def _may_be_a_strangers(self, connection: Connection) -> bool:
+        """Whether a command's connections alone are wanted, and nobody can say that this is one."""
+        return self.engine.wants_command and self.engine.alone is None and connection.process is None
 
     def _is_pending(self, moment: Moment) -> bool:
         connection = self.engine.connection(moment.connection)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from h3probe.records import ExpectationRecord, FindingRecord, SummaryRecord, VerdictRecord
+from h3probe.records import OWNER_NOT_KNOWN, ExpectationRecord, FindingRecord, SummaryRecord, VerdictRecord
 from h3probe.show.console import SEVERITY_ORDER
 from h3probe.text import count
 
@@ -140,13 +140,15 @@ def _without_repetition(findings: Sequence[FindingRecord]) -> Iterator[FindingRe
 
 
 def _verdicts(console: Console, records: Iterable[AnyRecord], found: _Found) -> None:
-    verdicts = list(islice(_all_verdicts(records), SHOWN + 1))
+    verdicts = list(islice(_judged(records), SHOWN + 1))
     console.heading("Verdict" if len(verdicts) == 1 else "Verdicts")
     if len(verdicts) > SHOWN:
         _very_many(console, records, found)
-        return
-    for verdict in verdicts:
-        console.verdict(verdict, found.behind(verdict))
+    else:
+        for verdict in verdicts:
+            console.verdict(verdict, found.behind(verdict))
+    if verdicts and not _of_strangers(verdicts[0]):
+        _strangers(console, records)
     if not verdicts:
         console.text("Nothing to judge: no request that is asked about was seen.")
 
@@ -155,7 +157,7 @@ def _very_many(console: Console, records: Iterable[AnyRecord], found: _Found) ->
     """Verdicts that say the same are one; in a capture of a day those about which nothing was found come last."""
     alike: dict[tuple[str, ...], tuple[VerdictRecord, int]] = {}
     causes: Counter[str] = Counter()
-    for verdict in _all_verdicts(records):
+    for verdict in _judged(records):
         causes.update(verdict.rules or [_NOTHING_FOUND])
         said = (verdict.sentence, *verdict.rules, str(found.behind(verdict)))
         if said in alike or len(alike) < DIFFERENT:
@@ -170,11 +172,37 @@ def _very_many(console: Console, records: Iterable[AnyRecord], found: _Found) ->
         console.note(f"and more, by cause: {_by_number(causes)}; --json has them all, --origin picks one")
 
 
+def _judged(records: Iterable[AnyRecord]) -> Iterator[VerdictRecord]:
+    """The verdicts; those on what may be strangers' connections where there are no others."""
+    own = (verdict for verdict in _all_verdicts(records) if not _of_strangers(verdict))
+    first = next(own, None)
+    return _all_verdicts(records) if first is None else chain([first], own)
+
+
+def _strangers(console: Console, records: Iterable[AnyRecord]) -> None:
+    """One line on what may be strangers' connections."""
+    causes: Counter[str] = Counter()
+    number = 0
+    for verdict in filter(_of_strangers, _all_verdicts(records)):
+        number += 1
+        causes.update(verdict.rules or [_NOTHING_FOUND])
+    if number:
+        verdicts = count(number, "verdict")
+        console.note(
+            f"and {verdicts} on connections whose owner is not known: {_by_number(causes)}; --json has them all"
+        )
+
+
 def _all_verdicts(records: Iterable[AnyRecord]) -> Iterator[VerdictRecord]:
     return (record for record in records if isinstance(record, VerdictRecord))
 
 
 _NOTHING_FOUND = "no finding"
+
+
+def _of_strangers(verdict: VerdictRecord) -> bool:
+    """Whether a verdict is on what may have nothing to do with the command that is watched."""
+    return verdict.client.endswith(OWNER_NOT_KNOWN)
 
 
 def _by_number(causes: Counter[str]) -> str:

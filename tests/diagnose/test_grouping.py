@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from h3probe.diagnose.origin import origin_of_url
+from h3probe.filters import Filters
 from tests.diagnose.scenario import (
     CHROMIUM,
     CLIENT,
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.diagnose.scenario import Software, Tcp
+
+
+LOCAL: Any = {"client": "127.0.0.1", "server": "127.0.0.1", "sni": "localhost"}
+OF_THE_COMMAND = Filters(wanted=lambda c: c.process is None or c.process.pid == 7)
 
 
 def origins(explained: Explained) -> list[str | None]:
@@ -82,11 +87,30 @@ def test_a_nameless_attempt_beside_two_names_stands_alone() -> None:
 
 
 def test_dns_names_a_nameless_attempt() -> None:
-    """The one name that was looked up for an address is its origin."""
+    """The one name that was looked up for an address is its origin, where nobody read what the attempt asks for."""
     network = Network()
     network.dns(0.0, "example.org", SERVER)
-    network.quic(sni=None).connects(0.1)
+    network.tcp().syn(0.1)
+    network.tcp().syn(0.2)
     assert origins(network.explain()) == ["example.org:443"]
+
+
+@pytest.mark.parametrize(("name", "joins"), [("intranet", True), ("h3.test", False)])
+def test_a_hello_without_a_name_is_for_no_name_with_a_dot(name: str, *, joins: bool) -> None:
+    """It is for an address (RFC 6066, 3): `https://192.0.2.1` is not the site there; Java leaves out `localhost`."""
+    network = Network()
+    network.dns(0.0, name, SERVER)
+    network.tcp(sni=name).connects(0.1)
+    network.quic(sni=None).connects(0.2)
+    assert origins(network.explain()) == ([f"{name}:443"] if joins else [f"{name}:443", None])
+
+
+def test_an_attempt_whose_hello_nobody_read_joins_the_only_name() -> None:
+    """What was cut off, or could not be decrypted, may have named it."""
+    network = Network()
+    network.tcp(sni="h3.test").connects(0.1)
+    network.tcp().syn(0.2)
+    assert origins(network.explain()) == ["h3.test:443"]
 
 
 def test_two_names_of_an_address_name_nothing() -> None:
@@ -207,6 +231,85 @@ def test_what_nobody_owns_beside_two_processes_is_no_client_with_both_transports
         (CLIENT, 0, 1),
     ]
     assert all(story.mixed for story in explained.stories)
+
+
+def owned_beside_unowned(at: float, software: Software = STRANGER, *, refused: bool = False) -> Network:
+    """A process's QUIC, and TCP that begins at a time and whose owner nobody could tell."""
+    network = Network()
+    quic, tcp = network.quic(software=JDK), network.tcp(software=software)
+    quic.initials(0.0, 1.0, 3.0)
+    quic.close(30.0, 0xC, application=True)
+    network.owns(0.05, quic, 7, "java")
+    if refused:
+        tcp.syn(at)
+        tcp.refuse(at + 0.01)
+    else:
+        tcp.connects(at)
+    return network
+
+
+@pytest.mark.parametrize(("at", "joins"), [(0.2, True), (30.1, True), (5.0, False)])
+def test_what_nobody_owns_joins_the_only_process_where_that_did_something(at: float, *, joins: bool) -> None:
+    """A socket whose owner cannot be found was open briefly: at the start of something, or at its end."""
+    stories = owned_beside_unowned(at, refused=True).explain().stories
+    assert [(s.client, len(s.quic), len(s.tcp)) for s in stories] == (
+        [("java[7]", 1, 1)] if joins else [("java[7]", 1, 0), (CLIENT, 0, 1)]
+    )
+    assert all(story.mixed is not joins for story in stories)
+
+
+@pytest.mark.parametrize(("software", "stories"), [(JDK, 1), (CURL, 2), (STRANGER, 2)])
+def test_what_nobody_owns_joins_the_only_process_if_it_looks_like_it(software: Software, stories: int) -> None:
+    """curl's ClientHello is not Java's, whenever it comes."""
+    assert len(owned_beside_unowned(0.2, software).explain().stories) == stories
+
+
+def test_what_nobody_owns_joins_nobody_beside_strangers() -> None:
+    """Where somebody who is not asked about visits the same place, what nobody owns may be theirs."""
+    network = owned_beside_unowned(0.2, refused=True)
+    curl = network.tcp(software=CURL)
+    curl.connects(4.0)
+    network.owns(4.01, curl, 8, "curl")
+    stories = network.explain(filters=OF_THE_COMMAND).stories
+    assert [(s.client, len(s.quic), len(s.tcp)) for s in stories] == [("java[7]", 1, 0), (CLIENT, 0, 1)]
+
+
+def test_a_strangers_refused_tries_hide_no_wait() -> None:
+    """Java waits 30 s for QUIC and goes on over TCP, while another program tries ::1 every 3 s and then 127.0.0.1."""
+    network = Network()
+    quic, tcp = network.quic(**LOCAL, software=JDK), network.tcp(**LOCAL, software=JDK)
+    quic.initials(0.0, 1.0, 3.0, 7.0, 15.0)
+    quic.close(30.01, 0xC, application=True, reason=b"No response from peer for 30 seconds")
+    tcp.connects(30.0)
+    network.owns(0.05, quic, 7, "java")
+    network.owns(30.05, tcp, 7, "java")
+    for at in (0.5, 3.5, 6.5):
+        refused, curl = network.tcp(client="::1", server="::1"), network.tcp(**LOCAL, software=CURL)
+        refused.syn(at)
+        refused.refuse(at + 0.001)
+        curl.connects(at + 0.01)
+        network.owns(at + 0.02, curl, 8, "curl")
+    explained = network.explain(filters=OF_THE_COMMAND)
+    assert explained.the("fallback-delay").cost == pytest.approx(30.0)
+    java = next(verdict for verdict in explained.verdicts if verdict.client.startswith("java[7]"))
+    assert "after 30.0 s of waiting for QUIC" in java.sentence
+
+
+def test_a_client_is_called_by_the_address_that_got_somewhere() -> None:
+    """Of ::1, refused, and 127.0.0.1 the one that worked heads the verdict."""
+    network = Network()
+    network.tcp(client="::1", server="::1", sni="localhost").syn(0.0)
+    network.quic(client="127.0.0.1", server="127.0.0.1", sni="localhost").connects(0.01)
+    assert [story.client for story in network.explain().stories] == ["127.0.0.1"]
+
+
+def test_of_two_clients_one_had_quic() -> None:
+    """That no QUIC packet names an origin is not said where another client's does."""
+    network = Network()
+    network.quic(software=JDK).connects(0.0)
+    network.tcp(software=CURL).connects(1.0)
+    sentences = [verdict.sentence for verdict in network.explain().verdicts]
+    assert sentences[1].endswith("this client sent no QUIC packet to this origin.")
 
 
 def test_where_nobody_sent_quic_nothing_is_to_be_told_apart() -> None:

@@ -64,6 +64,13 @@ def test_a_connection_without_a_name_goes_to_the_only_origin_at_its_server() -> 
     assert ids(two) == [([], ["t"]), ([], ["u"])]
 
 
+def test_a_hello_that_was_read_and_names_nobody_is_for_no_name_with_a_dot() -> None:
+    """It is for an address; a name without a dot may be left out."""
+    for name, own in (("a.example", []), ("localhost", ["q"])):
+        read = replace(quic("q"), ja4="q13")
+        assert ids([read, tcp("t", sni=name), verdict(f"{name}:443")]) == [(own, ["t"])]
+
+
 def test_what_leads_to_a_proxy_is_no_server_of_the_origin() -> None:
     """A tunnel's connection is the target's, and another connection to the proxy is not."""
     tunnel = TunnelRecord(

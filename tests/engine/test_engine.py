@@ -153,6 +153,27 @@ def live(network: Network, until: float, filters: Filters | None = None) -> list
     return records + engine.finish()
 
 
+def test_what_a_later_packet_may_disprove_is_told_at_the_end() -> None:
+    """A tunnel that has rested for long had no QUIC beside it, until QUIC leaves after all."""
+    network = Network()
+    tcp = network.tcp(server="192.0.2.3", port=3128)
+    tcp.asks_proxy(0.0, "example.org:443")
+    tcp.proxy_answers(0.05, 200)
+    tcp.gets_ready(0.06)
+    tcp.exchanges(0.2)
+    tcp.fin(1.0)
+    tcp.fin(1.1, by="server")
+    other = network.tcp(client="192.0.2.99", sni="other.example")  # with whose end the stories so far are looked at
+    other.connects(70.0)
+    other.fin(71.0)
+    other.fin(71.1, by="server")
+    rules = [record.rule for record in live(network, 100) if isinstance(record, FindingRecord)]
+    assert rules == ["proxy-downgrade"]
+    network.quic().connects(90.0)
+    rules = [record.rule for record in live(network, 100) if isinstance(record, FindingRecord)]
+    assert rules == ["proxy-bypass"]
+
+
 def test_time_that_passes_before_the_first_packet_is_nothing() -> None:
     """A live run that waits for its first packet says nothing, and starts its clock with that packet."""
     engine = Engine("eth0", "live")

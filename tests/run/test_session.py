@@ -90,6 +90,19 @@ def test_a_line_waits_for_its_process() -> None:
     assert all(line.process is not None and line.process.name == "java" for line in run.shown.lines)
 
 
+def test_a_line_says_that_nobody_may_own_it() -> None:
+    """Beside a command a connection whose owner is not found may be a stranger's: its first line says so."""
+    for owned in (False, True):
+        run = Run()
+        run.session.engine.wants_command = True
+        run.session.events(conversation(Traffic()))
+        if owned:
+            run.owners.answer(Owner(Process(ROOT, "java"), in_tree=True), protocol=6)
+        run.session.finish(dropped=0)
+        said = [line.text.endswith("; owner not known") for line in run.shown.lines]
+        assert said == [not owned, *[False] * (len(said) - 1)]
+
+
 def test_a_settled_record_waits_for_its_process() -> None:
     """A connection that is over before its owner is known is told of with its owner."""
     run = Run()

@@ -50,6 +50,21 @@ def test_an_info_that_is_the_answer_has_its_advice(severity: Severity, other: Se
     assert ("Look there." in output) is not advised
 
 
+def test_strangers_verdicts_are_one_line() -> None:
+    """On a busy host the command's own verdict is not lost among those on connections whose owner is not known."""
+    own = samples.verdicts()[0]
+    stranger = dataclasses.replace(
+        own, origin="other:443", client="::1, owner not known", rules=[], sentence="Strange."
+    )
+    output = draw([stranger, own, stranger], moments=False, width=200)
+    assert "Strange." not in output
+    assert output.index("Verdict ") < output.index("localhost:4433, client java")
+    assert "and 2 verdicts on connections whose owner is not known: no finding 2; --json has them all" in output
+    alone = draw([stranger], moments=False)
+    assert "Strange." in alone
+    assert "and 1 verdict" not in alone
+
+
 def test_silence_is_said() -> None:
     """Without any verdict the output says that nothing was seen, rather than nothing."""
     assert "Nothing to judge: no request that is asked about was seen" in draw([], moments=False)

@@ -80,7 +80,7 @@ def _stands(story: Story, mark: Mark) -> Callable[[int], bool]:
 def check(story: Story) -> Iterator[Finding]:
     """Fire when an offer was seen, exchanges or connections over TCP began after it, and no Initial was sent."""
     offered = offer(story)
-    if offered is None or story.quic or story.other_ports or story.tunnels or story.in_the_clear:
+    if offered is None or story.quic or story.other_ports or story.tunnels or story.in_the_clear or story.mixed:
         return
     if story.across_by("quic") is not None:
         return
@@ -92,7 +92,9 @@ def check(story: Story) -> Iterator[Finding]:
         return
     broken = [e for e in later if e.broken]
     went_on = count(len(later), "exchange") if later else count(len(opened), "connection")
-    none = f"not one QUIC packet{story.as_far_as}" if story.vantage == "wire" else f"no QUIC to the {story.vantage}"
+    none = f"no QUIC to the {story.vantage}"
+    if story.vantage == "wire":
+        none = f"not one QUIC packet{' of this client' if story.among_others else ''}{story.as_far_as}"
     summary = f"{story.label} offers HTTP/3 ({what}); after that came {went_on} over TCP and {none}."
     evidence = [(mark, what)]
     if opened:
@@ -124,4 +126,5 @@ RULE = Rule(
     advice=ADVICE,
     sources=("RFC 7838", "RFC 9460", "JEP 517: HTTP/3 is an opt-in"),
     check=check,
+    rests_on_absence=True,
 )

@@ -31,7 +31,8 @@ def check(story: Story) -> Iterator[Finding]:
     past = story.host_quic.to_name(name)
     if story.of_command:  # QUIC of nobody who is known may be anybody's
         past = [q for q in past if q.process is not None]
-    by = ""
+    # Several programs may share an address: without processes packets tell no more than that it left there.
+    by = "" if carrier.process is not None else ", from this program or another at the same address"
     if not past and story.of_command:
         past = story.others_quic.to_name(name)
         by = f" from {clean(str(past[0].process), 64)}" if past else ""

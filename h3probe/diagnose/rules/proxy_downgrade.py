@@ -82,4 +82,5 @@ RULE = Rule(
     advice=ADVICE,
     sources=("RFC 9110, 9.3.6", "RFC 9298: connect-udp is what could carry it", "JEP 517: not through proxies"),
     check=check,
+    rests_on_absence=True,
 )

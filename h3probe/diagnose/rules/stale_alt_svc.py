@@ -94,17 +94,25 @@ def _finding(
     how = f" ({known[1]})" if known is not None else ""
     state = "refuses QUIC" if all(attempt.refusals for attempt in attempts) else "does not answer QUIC"
     summary = f"The client relies on an Alt-Svc record for {clean(story.label, 260)}{how}, and {first.server} {state}."
-    if waits:
-        wait_s, how_tried = max(waits)
-        summary += f" TCP works, and {how_tried} only {seconds(wait_s)} later."
-    elif stuck and not lost:
-        summary += " TCP works, and was not tried."
-    elif lost:
-        summary += f" TCP works, and was not tried: {count(len(lost), 'request')} failed."
-    else:
-        summary += " TCP works, and no new connection to it followed."
+    summary += _what_followed(story, first, waits, stuck=bool(stuck), lost=len(lost))
     severity: Severity = "problem" if lost or stuck or any(wait_s > NOTICEABLE_S for wait_s, _ in waits) else "notice"
     return Finding(SLUG, severity, summary, cut(evidence), ADVICE, list(attempts), sum(lost + delayed) or None)
+
+
+def _what_followed(
+    story: Story, first: QuicConnection, waits: list[tuple[float, str]], *, stuck: bool, lost: int
+) -> str:
+    """A sentence about TCP beside the attempts."""
+    if waits:
+        wait_s, how_tried = max(waits)
+        return f" TCP works, and {how_tried} only {seconds(wait_s)} later."
+    if lost:
+        return f" TCP works, and was not tried: {count(lost, 'request')} failed."
+    if stuck:
+        return " TCP works, and was not tried."
+    if story.mixed or story.first_syn_after(first) is not None:
+        return " TCP works."
+    return " TCP works, and no new connection to it followed."
 
 
 RULE = Rule(

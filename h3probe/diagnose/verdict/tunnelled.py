@@ -37,17 +37,17 @@ def through_proxy(story: Story) -> str:
         return f"No response through the CONNECT tunnel of the proxy {tcp.server}: {error_of(story)}."
     name = used_version(story, *(carrier for carrier, _ in worked or opened)) if tcp.hello is not None else "TCP"
     to_name, _, port = (story.origin or "").rpartition(":")
-    if any(str(attempt.server.port) == port for attempt in story.host_quic.to_name(to_name)):
-        return f"{name}, through a CONNECT tunnel of the proxy {tcp.server}; QUIC to it left directly, past the proxy."
+    through = f"{name}, through a CONNECT tunnel of the proxy {tcp.server}"
+    past = [attempt for attempt in story.host_quic.to_name(to_name) if str(attempt.server.port) == port]
+    if past:
+        whose = "" if tcp.process is not None else ", from this program or another at the same address"
+        return f"{through}; QUIC to the same origin left directly{whose}, past the proxy."
     if story.host_quic:
-        return (
-            f"{name}, through a CONNECT tunnel of the proxy {tcp.server}: such a tunnel cannot carry HTTP/3. QUIC left "
-            "this host for other origins."
-        )
-    return (
-        f"{name}, through a CONNECT tunnel of the proxy {tcp.server}: such a tunnel cannot carry HTTP/3, and "
-        f"{no_quic(story)}."
-    )
+        beside = "QUIC left this host for other origins"
+        if story.host_quic.unnamed:
+            beside = "QUIC left this host too, and does not tell for which origin"
+        return f"{through}: such a tunnel cannot carry HTTP/3. {beside}."
+    return f"{through}: such a tunnel cannot carry HTTP/3, and {no_quic(story)}."
 
 
 def _is_silent(tcp: TcpConnection, tunnel: Tunnel) -> bool:

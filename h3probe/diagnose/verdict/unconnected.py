@@ -47,8 +47,7 @@ def nothing_ready(story: Story) -> str:
         end = tcp_ended(story) or "TCP ended before it was ready"
         if story.udp_unseen and not story.mixed:
             return f"No connection is seen: {end}, and the capture holds no UDP at all."
-        none = "whether QUIC was tried cannot be told" if story.mixed else f"no QUIC packet was sent{story.as_far_as}"
-        return f"No connection: {end}, and {none}."
+        return f"No connection: {end}, and {_none_tried(story)}."
     only = "TCP" if story.udp_unseen else "TCP only"
     garbled = all(t.garbled for t in story.tcp)
     why = "with TLS that cannot be read" if garbled else "and its start or its end is not in the capture"
@@ -75,8 +74,14 @@ def _unused(story: Story) -> str:
     closed = "TLS over TCP was ready, and closed before anything was asked"
     if story.quic:
         return f"No request is seen: {quic_ended(story, story.quic[0])}, and {closed}."
-    none = "whether QUIC was tried cannot be told" if story.mixed else f"no QUIC packet was sent{story.as_far_as}"
-    return f"No request is seen: {closed}; {none}."
+    return f"No request is seen: {closed}; {_none_tried(story)}."
+
+
+def _none_tried(story: Story) -> str:
+    if story.mixed:
+        return "whether QUIC was tried cannot be told"
+    who = "this client sent no QUIC packet" if story.among_others else "no QUIC packet was sent"
+    return f"{who}{story.as_far_as}"
 
 
 def _no_quic(story: Story) -> str:

@@ -162,7 +162,9 @@ def _without_quic(story: Story, tcp: TcpConnection, name: str) -> str:
         elsewhere = f"QUIC for the same name went to port {ports}"
         return f"{name}: no QUIC packet was sent to this port{story.as_far_as}; {elsewhere}."
     if story.host_quic.unnamed_to(tcp.server) or story.unowned_quic.unnamed_to(tcp.server):
-        return f"{name}: no QUIC packet names this origin; QUIC to the same address that names none may be its own."
+        whose = " of this client" if story.among_others else ""
+        none = f"no QUIC packet{whose} names this origin"
+        return f"{name}: {none}; QUIC to the same address that names none may be its own."
     if story.mixed:
         return f"{name}; whether this client sent QUIC too cannot be told from that of others."
     if story.vantage == "relay":
@@ -171,4 +173,5 @@ def _without_quic(story: Story, tcp: TcpConnection, name: str) -> str:
     if across is not None:
         elsewhere = f"QUIC for the same name left {across}, which may be the same host's"
         return f"{name}, and no QUIC from this address; {elsewhere}."
-    return f"{name}: no QUIC packet was sent to this origin{story.as_far_as}."
+    none = "this client sent no QUIC packet" if story.among_others else "no QUIC packet was sent"
+    return f"{name}: {none} to this origin{story.as_far_as}."

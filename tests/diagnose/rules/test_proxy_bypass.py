@@ -28,7 +28,12 @@ def test_quic_to_the_same_name_went_past_the_proxy() -> None:
     explained = network.explain()
     finding = explained.the(RULE)
     assert finding.severity == "notice"
-    assert "left directly, past it, to 198.51.100.1:443" in finding.summary
+    assert "left directly, from this program or another at the same address, past it, to 198.51.100.1:443" in (
+        finding.summary
+    )
+    assert "left directly, from this program or another at the same address, past the proxy" in (
+        explained.verdicts[0].sentence
+    )
     assert finding.connections == ["tcp-1", "quic-1"]
     assert any("CONNECT example.org:443" in row.what for row in finding.evidence)
     assert any("Initial" in row.what for row in finding.evidence)
@@ -50,7 +55,9 @@ def test_quic_of_the_same_process_counts() -> None:
     quic.connects(1.0)
     network.owns(0.5, tcp, 7, "java")
     network.owns(1.5, quic, 7, "java")
-    assert network.explain().the(RULE)
+    explained = network.explain()
+    assert "left directly, past it, to 198.51.100.1:443" in explained.the(RULE).summary
+    assert any("left directly, past the proxy" in verdict.sentence for verdict in explained.verdicts)
 
 
 def test_another_process_goes_its_own_way() -> None:
