@@ -42,22 +42,6 @@ def _places(connection: Connection) -> list[tuple[str, int]]:
     return [_place(connection.server), *([] if name is None else [(name, connection.server.port)])]
 
 
-@dataclass(frozen=True, slots=True)
-class _Who:
-    """Which client on a host: its process where that is known, else its software, else nobody in particular."""
-
-    pid: int | None
-    family: str | None
-
-
-def _who(connection: Connection) -> _Who:
-    client = recognise(connection)
-    return _Who(
-        connection.process.pid if connection.process is not None else None,
-        client.family if client is not None else None,
-    )
-
-
 def _partition(connections: list[Connection], *, crowd: bool) -> tuple[list[list[Connection]], bool]:
     """Split one host's attempts at one origin by client, where the evidence tells clients apart.
 

@@ -62,6 +62,8 @@ class Sums:
         self.block = block
         self.columns = columns
         self.flows = flows
+        # Whether no two of the frames are so far apart that a client's timer ran out in between.
+        self.brief = not len(block) or int(np.ptp(block.times_ns)) < TRY_NS
         # By group: which direction is the client's; the sequence numbers that either side (client, server) came to.
         self.client_up = np.zeros(len(flows), np.bool_)
         self.expected = np.zeros((len(flows), 2), np.int64)
@@ -156,13 +158,16 @@ class Sums:
         """What `FlowCount` has of the end of one QUIC connection."""
         if not client[-1]:
             return None
+        start, behind = int(client.argmax()), int(client[::-1].argmin())
+        end = -1 if client[len(client) - 1 - behind] else len(client) - 1 - behind
+        first = self._mark(frames.item(start)) if start > end else None
+        if self.brief:
+            return Unheard(first, 0, None)
         mine = np.flatnonzero(client)
         times = self.block.times_ns[frames[mine]]
-        server = np.flatnonzero(~client)
-        end = int(server[-1]) if len(server) else -1
         late = np.flatnonzero((np.diff(times) >= TRY_NS) & (mine[1:] > end)) + 1
         tried = self._mark(frames.item(mine.item(late.item(0)))) if len(late) else None
-        return Unheard(self._mark(frames.item(mine.item(0))) if mine[0] > end else None, len(late), tried)
+        return Unheard(first, len(late), tried)
 
     def _mark(self, index: int) -> tuple[int, int]:
         return self.block.first + index, self.block.times_ns.item(index)
