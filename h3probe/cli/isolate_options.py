@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from h3probe.cli.options import gathered
+from h3probe.cli.options import NumberRange, gathered
 
 if TYPE_CHECKING:
     from h3probe.vantage.isolate.isolation import Isolation
@@ -120,12 +120,12 @@ _OPTIONS = (
                  help="With --isolate: what comes back by UDP from these ports, or all, vanishes."),
     click.option("--reject-udp", metavar="[KIND][:PORTS]", is_flag=False, flag_value="",
                  help="With --isolate: UDP is refused; KIND is port (unreachable), admin (prohibited), host or net."),
-    click.option("--loss", metavar="PERCENT", type=click.FloatRange(0, 100, min_open=True),
+    click.option("--loss", metavar="PERCENT", type=NumberRange(0, 100, min_open=True),
                  help="With --isolate: so many packets are lost, each way."),
     click.option("--mtu", metavar="N", type=click.IntRange(576, 65535), help="With --isolate: the MTU of the way out."),
-    click.option("--delay", metavar="MS", type=click.FloatRange(0, 60_000, min_open=True),
+    click.option("--delay", metavar="MS", type=NumberRange(0, 60_000, min_open=True),
                  help="With --isolate: the round trip takes so much longer, where the kernel can."),
-    click.option("--rate", metavar="MBIT", type=click.FloatRange(0, 100_000, min_open=True),
+    click.option("--rate", metavar="MBIT", type=NumberRange(0, 100_000, min_open=True),
                  help="With --isolate: so many megabits a second each way, where the kernel can."),
     click.option("--no-ipv6", is_flag=True, help="With --isolate: IPv4 alone."),
     click.option("--no-https-rr", is_flag=True, help="With --isolate: no HTTPS and SVCB records in DNS answers."),

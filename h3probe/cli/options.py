@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from h3probe.filters import Filters
+
+
+class NumberRange(click.FloatRange):
+    """A number within bounds, which "nan" is not, though no comparison says so."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401 - click's own
+        """Return the number, or fail as click does."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
 
 
 def output_options[F: Callable[..., Any]](function: F) -> F:

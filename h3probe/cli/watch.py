@@ -9,7 +9,7 @@ import click
 
 from h3probe.cli.expect_options import expect_options
 from h3probe.cli.isolate_options import begin, isolate_options
-from h3probe.cli.options import make_filters, output_options
+from h3probe.cli.options import NumberRange, make_filters, output_options
 from h3probe.cli.proxy_options import proxy_options
 from h3probe.cli.write_options import write_options
 
@@ -52,7 +52,7 @@ there goes to standard error.
               help="Forward TCP and UDP from a local port instead of sniffing; needs no privileges.")  # fmt: skip
 @proxy_options
 @isolate_options
-@click.option("--for", "seconds", metavar="SECONDS", type=click.FloatRange(min=0.0, min_open=True),
+@click.option("--for", "seconds", metavar="SECONDS", type=NumberRange(min=0.0, min_open=True),
               help="End after this time, the command too.")  # fmt: skip
 @click.option("--pid", type=click.IntRange(min=1), help="Only a process that already runs, and its children.")
 @click.option("--client-log", is_flag=True, help="Have the command's own HTTP client log, and read that as well.")

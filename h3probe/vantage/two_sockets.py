@@ -93,15 +93,16 @@ class PacketSource:
     def watch(self, interfaces: Collection[int]) -> None:
         """Watch these interfaces from now on."""
         self._interfaces = interfaces
-        self._face()
+        self._face(whole=True)  # Until the filters are exchanged, those of the interfaces before are wanted.
         self._exchange(self._apart)
+        self._face()
 
-    def _face(self) -> None:
+    def _face(self, *, whole: bool = False) -> None:
         """Where nothing but loopback is watched, let packets on their way out pass unseen: all come in again.
 
         The filters drop them anyway; so they cost their senders nothing.
         """
-        alone = bool(self._interfaces) and all(map(is_loopback, self._interfaces))
+        alone = not whole and bool(self._interfaces) and all(map(is_loopback, self._interfaces))
         for opened in (self._deciding, self._wide_socket if self.wide is None else self.wide.socket):
             if opened is not None:
                 with suppress(OSError):  # Linux has it since 4.20
