@@ -170,7 +170,7 @@ def test_redacted_it_gives_the_same_answer(watched: SideBySide, name: str) -> No
 def without_places(found: dict[str, list[object]]) -> str:
     """Without the numbers and times of packets: those before them may be of a kind that is left out."""
     found["connections"] = [each[:5] for each in found["connections"] if isinstance(each, list)]
-    return re.sub(r'"(frame|at)": (?:[\d.]+|null)', r'"\1": 0', json.dumps(found))
+    return re.sub(r'"(frame|at)": (?:[\d.e-]+|null)', r'"\1": 0', json.dumps(found))
 
 
 def test_redacted_while_it_is_written(watched: SideBySide) -> None:
