@@ -10,6 +10,11 @@ MAX_COMBINING = 2
 """Marks on one letter that real writing systems need; more of them run over the lines above and below."""
 
 
+def bare_name(name: str) -> str:
+    """A host's name as it is compared: in lower case, without the dot of the root (RFC 9110, 4.2.3; RFC 1034, 3.1)."""
+    return name.lower().rstrip(".")
+
+
 def clean(text: str, limit: int = 256) -> str:
     r"""Make text from the network harmless for a terminal and for the eye.
 

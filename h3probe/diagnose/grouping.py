@@ -62,9 +62,8 @@ def _partition(connections: list[Connection], *, crowd: bool) -> tuple[list[list
     unnamed = by_pid.get(None, [])
     if len(named) == 1 and not crowd:
         # One process: its own QUIC and TCP need not look alike to be one client's.
-        process = _Process(named[0])
-        named = [[*named[0], *(c for c in unnamed if process.may_have(c))]]
-        unnamed = [c for c in unnamed if not process.may_have(c)]
+        its, unnamed = _split(unnamed, _Process(named[0]).may_have)
+        named = [named[0] + its]
     if named:
         # Nor may one process's QUIC and another's TCP pass for one client that had both.
         apart = [[c for c in unnamed if c.transport == transport] for transport in ("quic", "tcp")]
@@ -79,12 +78,21 @@ def _partition(connections: list[Connection], *, crowd: bool) -> tuple[list[list
             others.append(connection)
     parts = list(families.values())
     if len(parts) == 1:
-        strangers = [c for c in others if c.hello is not None and _looks_unlike(parts[0], c)]
-        parts[0] += [c for c in others if c not in strangers]
-        others = strangers
+        others, its = _split(others, lambda c: c.hello is not None and _looks_unlike(parts[0], c))
+        parts[0] += its
     if others:
         parts.append(others)
     return parts, len(parts) > 1 and bool(others)
+
+
+def _split(
+    connections: list[Connection], fits: Callable[[Connection], bool]
+) -> tuple[list[Connection], list[Connection]]:
+    """Those that something is true of, and the others."""
+    found: tuple[list[Connection], list[Connection]] = [], []
+    for connection in connections:
+        found[not fits(connection)].append(connection)
+    return found
 
 
 class _Process:
@@ -209,14 +217,14 @@ def tell_stories(
     for connection in connections:
         if connection.id in repeated:
             continue
-        if connection.transport == "tcp" and connection.tunnels is not None and connection.tunnels.asked:
+        if connection.transport == "tcp" and connection.tunnels_asked:
             if connection.hello is not None:
                 tunnelled.add(connection.hello.random)
         elif connection.id not in in_the_clear:
             by_host.setdefault(identity(connection.client), []).append(connection)
     for host, members in by_host.items():
         for origin, group in _by_origin(members, name_of_address):
-            crowd = any((host, place) in visited for connection in group for place in _places(connection))
+            crowd = bool(visited) and any((host, place) in visited for c in group for place in _places(c))
             parts, mixed = _partition(group, crowd=crowd)
             transports = {connection.transport for connection in group}
             for part in parts:
@@ -364,8 +372,8 @@ def _tunnel_stories(
 def _asked(connections: list[Connection]) -> Iterator[tuple[TcpConnection, Tunnel]]:
     """What was asked of proxies."""
     for connection in connections:
-        if connection.transport == "tcp" and connection.tunnels is not None:
-            for tunnel in connection.tunnels.asked:
+        if connection.transport == "tcp":
+            for tunnel in connection.tunnels_asked:
                 yield connection, tunnel
 
 

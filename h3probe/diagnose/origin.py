@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from h3probe.text import clean
+from h3probe.text import bare_name, clean
 
 if TYPE_CHECKING:
     from h3probe.track.tracker import Connection
@@ -24,11 +24,6 @@ def origin_of_url(origin: str) -> str:
     """`https://host:port` as `host:port`; however long the host is, the port stays."""
     host, _, port = (origin.partition("://")[2] or origin).rpartition(":")
     return f"{clean(host, 300)}:{port}".lower()
-
-
-def bare_name(name: str) -> str:
-    """A host's name as it is compared: in lower case, without the dot of the root (RFC 9110, 4.2.3; RFC 1034, 3.1)."""
-    return name.lower().rstrip(".")
 
 
 def name_of(connection: Connection) -> str | None:

@@ -6,11 +6,13 @@ host sent is sorted once, and every story gets a view of it.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from h3probe.diagnose.clients import recognise
 from h3probe.diagnose.families import Families
-from h3probe.diagnose.origin import bare_name, name_of
+from h3probe.diagnose.origin import name_of
+from h3probe.text import bare_name
 from h3probe.track.hosts import LOOPBACK
 
 if TYPE_CHECKING:
@@ -160,17 +162,19 @@ class Surroundings:
         self._named_at = {(host, tcp.server) for (host, _), found in self._tcp.items() for tcp in found}
         self._ports: dict[tuple[str, frozenset[int], str], list[int]] = {}
         self._views: dict[tuple[str, frozenset[int]], list[QuicBeside]] = {}
-        # Whose loopback it is cannot be told from packets: any of the hosts seen may be the one.
-        if self._quic:
-            self._quic[LOOPBACK] = HostQuic([attempt for quic in self._quic.values() for attempt in quic.attempts])
-        if self._strange:
+        if self._strange:  # Whose loopback it is, see `_everywhere`.
             self._strange.add(LOOPBACK)
+
+    @cached_property
+    def _everywhere(self) -> HostQuic:
+        """Whose loopback it is cannot be told from packets: any of the hosts seen may be the one."""
+        return HostQuic(attempt for quic in self._quic.values() for attempt in quic.attempts)
 
     def add_to(self, story: Story) -> None:
         """Give a story what else its client's host did."""
         pids = frozenset(pid for pid in map(_pid, story.connections) if pid is not None)
         if (story.host, pids) not in self._views:
-            quic = self._quic.get(story.host, NOBODY)
+            quic = self._everywhere if story.host == LOOPBACK else self._quic.get(story.host, NOBODY)
             self._views[story.host, pids] = [QuicBeside(quic, pids, whose) for whose in ("own", "others", "nobody's")]
         story.host_quic, story.others_quic, story.unowned_quic = self._views[story.host, pids]
         story.strangers_quic = story.host in self._strange
@@ -212,6 +216,6 @@ def _tcp_by_name(
         name = name_of(connection)
         if connection.transport == "quic" or name is None:
             continue
-        if connection.tunnels is None or not connection.tunnels.asked:
+        if not connection.tunnels_asked:
             found.setdefault((identity(connection.client), name), []).append(connection)
     return found

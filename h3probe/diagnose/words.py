@@ -46,10 +46,11 @@ WITNESSES: dict[KnownFrom, str] = {
 # preface and a SETTINGS frame, nor for an HTTP/1.1 request.
 SMALLEST_REQUEST = 40
 
-AT_ONCE = "from the first request"
 # So often, and for so long, a client sends nothing without an answer that it does not need one to.
 CUT_OFF_TRIES = 3
 CUT_OFF_NS = 2 * NS
+
+AT_ONCE = "from the first request"
 TOO_LITTLE = "too little followed to tell whether a request was answered"
 """What a verdict on HTTP/3 says, and what it says instead where it is not sure; `diff` looks for both."""
 

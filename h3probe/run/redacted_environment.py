@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from h3probe.redact import http1, names
+from h3probe.redact.texts import encoded
 from h3probe.run.environment import COMMAND_LINE, JAVA_VARIABLES, PACKAGES, TRIMMED, WHOLE
 from h3probe.vantage.proxy_settings import BYPASS_VARIABLES, PROXY_VARIABLES
 
@@ -56,7 +57,7 @@ def redacted_environment(environment: dict[str, Any], redactor: Redactor) -> dic
         }
     client = environment.get("client")
     if isinstance(client, dict):
-        program = redactor.mapping.program(_encoded(client.get("program", ""))).decode("latin-1")
+        program = redactor.mapping.program(encoded(str(client.get("program", "")))).decode("latin-1")
         found["client"] = {"program": program, **_plain(client)}
     clock = environment.get("clock")
     if isinstance(clock, dict):
@@ -84,7 +85,7 @@ def _fits(pattern: re.Pattern[str], value: object) -> bool:
 
 def _interface(given: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
     addresses = given.get("addresses")
-    packed = [names.literal(_encoded(each)) for each in (addresses if isinstance(addresses, list) else [])]
+    packed = [names.literal(encoded(str(each))) for each in (addresses if isinstance(addresses, list) else [])]
     return {
         "name": redactor.interface(str(given.get("name"))),
         "addresses": [str(ipaddress.ip_address(redactor.mapping.address(each))) for each in packed if each is not None],
@@ -97,14 +98,14 @@ def _proxy_setting(text: str, mapping: Mapping) -> str:
     if text.startswith("-D"):
         return " ".join(_java_setting(each, mapping) for each in text.split())
     if "://" in text:
-        return http1.url(_encoded(text), mapping).decode("latin-1")
+        return http1.url(encoded(text), mapping).decode("latin-1")
     return ",".join(_hosts(each.strip(), mapping) for each in text.split(","))
 
 
 def _java_setting(text: str, mapping: Mapping) -> str:
     found = _SETTING.fullmatch(text)
     if found is None:
-        return mapping.word(_encoded(text)).decode("latin-1")
+        return mapping.word(encoded(text)).decode("latin-1")
     value = found["value"]
     if found["name"].endswith("Hosts"):
         value = "|".join(_hosts(each, mapping) for each in value.split("|"))
@@ -117,11 +118,6 @@ def _hosts(text: str, mapping: Mapping) -> str:
     """A host, with a port or without, or a pattern of hosts."""
     found = _ENTRY.fullmatch(text)
     if found is None:
-        return mapping.word(_encoded(text)).decode("latin-1") if text.strip("*") else text
-    host = http1.authority(_encoded(found["host"]), mapping).decode("latin-1")
+        return mapping.word(encoded(text)).decode("latin-1") if text.strip("*") else text
+    host = http1.authority(encoded(found["host"]), mapping).decode("latin-1")
     return f"{found['wild']}{host}{found['rest'] or ''}"
-
-
-def _encoded(value: object) -> bytes:
-    """A value as text in UTF-8; JSON may spell what is none."""
-    return str(value).encode("utf-8", "replace")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from h3probe.records import OWNER_NOT_KNOWN, ExpectationRecord, FindingRecord, SummaryRecord, VerdictRecord
@@ -33,20 +32,25 @@ def render_end(console: Console, records: Iterable[AnyRecord]) -> None:
         records: All that was said, in order; gone through several times, as there may be very many.
     """
     found = _Found()
+    expectations: list[ExpectationRecord] = []
+    summaries: list[SummaryRecord] = []
     for record in records:
-        if isinstance(record, FindingRecord):
-            found.add(record)
-    for record in records:
-        if isinstance(record, VerdictRecord):
-            found.weigh(record)
+        match record:
+            case FindingRecord():
+                found.add(record)
+            case ExpectationRecord():
+                expectations.append(record)
+            case SummaryRecord():
+                summaries.append(record)
+    for verdict in _all_verdicts(records):
+        found.weigh(verdict)
     if found.by_origin:
         _findings(console, records, found)
     _verdicts(console, records, found)
-    _expectations(console, [record for record in records if isinstance(record, ExpectationRecord)])
-    for record in records:
-        if isinstance(record, SummaryRecord):
-            console.blank()
-            console.summary(record, found.grades)
+    _expectations(console, expectations)
+    for summary in summaries:
+        console.blank()
+        console.summary(summary, found.grades)
 
 
 @dataclass(slots=True)
@@ -59,6 +63,9 @@ class _Found:
         rules: Which rules found it.
         by_rule: The worst severity of what a rule found about an origin.
         answers: Origins, and the rule that a verdict names first, where nothing worse than an info is behind it.
+        judged: How many verdicts there are on connections that are nobody else's, as far as is known.
+        strangers: How many on others.
+        of_strangers: What is behind those.
     """
 
     grades: Counter[Severity] = field(default_factory=Counter)
@@ -66,6 +73,9 @@ class _Found:
     rules: dict[str | None, frozenset[str]] = field(default_factory=dict)
     by_rule: dict[tuple[str | None, str], Severity] = field(default_factory=dict)
     answers: set[tuple[str | None, str]] = field(default_factory=set)
+    judged: int = 0
+    strangers: int = 0
+    of_strangers: Counter[str] = field(default_factory=Counter)
 
     def add(self, finding: FindingRecord) -> None:
         """Take note of one."""
@@ -88,9 +98,14 @@ class _Found:
         return chosen[:SHOWN]
 
     def weigh(self, verdict: VerdictRecord) -> None:
-        """Take note of the finding that answers why, though it accuses nobody."""
+        """Take note of whose it is, and of the finding that answers why, though it accuses nobody."""
         if self.behind(verdict) == "info":
             self.answers.add((verdict.origin, verdict.rules[0]))
+        if _of_strangers(verdict):
+            self.strangers += 1
+            self.of_strangers.update(_causes(verdict))
+        else:
+            self.judged += 1
 
     def behind(self, verdict: VerdictRecord) -> Severity | None:
         """The worst severity among the findings behind a verdict."""
@@ -140,25 +155,28 @@ def _without_repetition(findings: Sequence[FindingRecord]) -> Iterator[FindingRe
 
 
 def _verdicts(console: Console, records: Iterable[AnyRecord], found: _Found) -> None:
-    verdicts = list(islice(_judged(records), SHOWN + 1))
-    console.heading("Verdict" if len(verdicts) == 1 else "Verdicts")
-    if len(verdicts) > SHOWN:
-        _very_many(console, records, found)
+    # What may be strangers' is told where there is nothing else.
+    number = found.judged or found.strangers
+    verdicts = (v for v in _all_verdicts(records) if not (found.judged and _of_strangers(v)))
+    console.heading("Verdict" if number == 1 else "Verdicts")
+    if number > SHOWN:
+        _very_many(console, verdicts, found)
     else:
         for verdict in verdicts:
             console.verdict(verdict, found.behind(verdict))
-    if verdicts and not _of_strangers(verdicts[0]):
-        _strangers(console, records)
-    if not verdicts:
+    if found.judged and found.strangers:
+        strangers = f"{count(found.strangers, 'verdict')} on connections whose owner is not known"
+        console.note(f"and {strangers}: {_by_number(found.of_strangers)}; --json has them all")
+    if not number:
         console.text("Nothing to judge: no request that is asked about was seen.")
 
 
-def _very_many(console: Console, records: Iterable[AnyRecord], found: _Found) -> None:
+def _very_many(console: Console, verdicts: Iterable[VerdictRecord], found: _Found) -> None:
     """Verdicts that say the same are one; in a capture of a day those about which nothing was found come last."""
     alike: dict[tuple[str, ...], tuple[VerdictRecord, int]] = {}
     causes: Counter[str] = Counter()
-    for verdict in _judged(records):
-        causes.update(verdict.rules or [_NOTHING_FOUND])
+    for verdict in verdicts:
+        causes.update(_causes(verdict))
         said = (verdict.sentence, *verdict.rules, str(found.behind(verdict)))
         if said in alike or len(alike) < DIFFERENT:
             first, number = alike.get(said, (verdict, 0))
@@ -166,38 +184,19 @@ def _very_many(console: Console, records: Iterable[AnyRecord], found: _Found) ->
     shown = sorted(alike.values(), key=lambda each: (found.behind(each[0]) is None, -each[1]))[:SHOWN]
     for verdict, number in shown:
         console.verdict(verdict, found.behind(verdict), number - 1)
-        for cause in verdict.rules or [_NOTHING_FOUND]:
+        for cause in _causes(verdict):
             causes[cause] -= number
     if causes := +causes:
         console.note(f"and more, by cause: {_by_number(causes)}; --json has them all, --origin picks one")
-
-
-def _judged(records: Iterable[AnyRecord]) -> Iterator[VerdictRecord]:
-    """The verdicts; those on what may be strangers' connections where there are no others."""
-    own = (verdict for verdict in _all_verdicts(records) if not _of_strangers(verdict))
-    first = next(own, None)
-    return _all_verdicts(records) if first is None else chain([first], own)
-
-
-def _strangers(console: Console, records: Iterable[AnyRecord]) -> None:
-    """One line on what may be strangers' connections."""
-    causes: Counter[str] = Counter()
-    number = 0
-    for verdict in filter(_of_strangers, _all_verdicts(records)):
-        number += 1
-        causes.update(verdict.rules or [_NOTHING_FOUND])
-    if number:
-        verdicts = count(number, "verdict")
-        console.note(
-            f"and {verdicts} on connections whose owner is not known: {_by_number(causes)}; --json has them all"
-        )
 
 
 def _all_verdicts(records: Iterable[AnyRecord]) -> Iterator[VerdictRecord]:
     return (record for record in records if isinstance(record, VerdictRecord))
 
 
-_NOTHING_FOUND = "no finding"
+def _causes(verdict: VerdictRecord) -> list[str]:
+    """The rules behind a verdict, or that there are none."""
+    return verdict.rules or ["no finding"]
 
 
 def _of_strangers(verdict: VerdictRecord) -> bool:

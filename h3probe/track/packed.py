@@ -72,7 +72,7 @@ class PackedConnections:
         for connection in connections:
             if connection.transport == "quic" or connection.hello is None:
                 continue
-            if connection.tunnels is not None and connection.tunnels.asked:
+            if connection.tunnels_asked:
                 self.tunnelled.add(connection.hello.random)
 
     def take(self, hosts: Iterable[bytes], most: int) -> list[Connection]:

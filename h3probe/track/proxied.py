@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from h3probe.events import (
     AltSvcSeen,
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from h3probe.events import Endpoint, ProxyEvent
     from h3probe.track.quic_tracker import QuicTracker
     from h3probe.track.tcp_tracker import TcpTracker
-    from h3probe.track.timeline import Timeline
-
-Weight = Literal["start", "progress", "good", "bad"]
+    from h3probe.track.timeline import Timeline, Weight
 
 # Bytes a client sends after its ClientHello to finish a handshake: a Finished record alone takes 45 (TLS 1.2) or 58; an
 # alert with a change_cipher_spec before it takes 30.
@@ -121,8 +119,8 @@ class ProxyTracker:
             error = clean(event.error or "no reason known", 160)
             leg = FailedLeg(event.target, began_ns, event.time_ns, error, about, self._has_upstream)
             self.facts.failed_legs.append(leg)
-        if known is not None and known.tunnels is not None and known.tunnels.asked and self._has_upstream:
-            known.tunnels.asked[-1].upstream = clean(event.target, 300)
+        if known is not None and known.tunnels_asked and self._has_upstream:
+            known.tunnels_asked[-1].upstream = clean(event.target, 300)
 
     @property
     def _is_transparent(self) -> bool:
@@ -298,7 +296,7 @@ class ProxyTracker:
 
 def _latest_request_ns(connection: TcpConnection) -> int:
     """When the proxy was last asked for something on a connection."""
-    asked = connection.tunnels.asked if connection.tunnels is not None else []
+    asked = connection.tunnels_asked
     return asked[-1].asked.time_ns if asked else connection.first.time_ns
 
 

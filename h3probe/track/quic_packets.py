@@ -16,7 +16,7 @@ from h3probe.wire.quic.protection import retry_is_valid
 from h3probe.wire.quic.versions import version_name
 
 if TYPE_CHECKING:
-    from h3probe.track.lines import QuicLines
+    from h3probe.track.lines import Lines
     from h3probe.track.mark import Mark
     from h3probe.track.quic import QuicConnection
     from h3probe.track.quic_moved import Moved
@@ -42,7 +42,7 @@ class QuicPackets:
         unread: Connections that gave way before their ClientHello was whole.
     """
 
-    def __init__(self, lines: QuicLines, moved: Moved) -> None:
+    def __init__(self, lines: Lines, moved: Moved) -> None:
         self._say = lines.say
         self._moved = moved
         # Attempts whose hello is put together; who holds it longest lets go of it.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from h3probe.errors import DecodeError
 from h3probe.text import clean
-from h3probe.track.lines import QuicLines
+from h3probe.track.lines import Lines
 from h3probe.track.mark import Mark
 from h3probe.track.quic import MARKS_LIMIT, QuicConnection
 from h3probe.track.quic_elsewhere import Elsewhere
@@ -76,7 +76,7 @@ class QuicTracker:
         limit: int = 8_000,
     ) -> None:
         self._timeline = timeline
-        lines = QuicLines(timeline)
+        lines = Lines(timeline, "quic")
         self._say = lines.say
         self._new_id = new_id
         self._on_open = on_open

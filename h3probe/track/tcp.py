@@ -13,10 +13,12 @@ from h3probe.wire.reassembly import Reassembler
 from h3probe.wire.tls_hello import without_extensions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from h3probe.events import Endpoint, Process
     from h3probe.records import Side, TcpOutcome
     from h3probe.track.mark import Mark
-    from h3probe.track.tunnel import Tunnels
+    from h3probe.track.tunnel import Tunnel, Tunnels
     from h3probe.wire.packet import IcmpError
     from h3probe.wire.tls_hello import ClientHello
 
@@ -187,6 +189,16 @@ class TcpConnection:
     def undecided(self) -> bool:
         """Whether its first bytes do not tell yet what it carries."""
         return self.tls is None and self.tunnels is None and not self.plain
+
+    @property
+    def tunnels_asked(self) -> Sequence[Tunnel]:
+        """What it asked a proxy for, in order; nothing where its server is none."""
+        return self.tunnels.asked if self.tunnels is not None else ()
+
+    @property
+    def ended_by_reset(self) -> bool:
+        """Whether it was an RST that ended it."""
+        return self.ended is not None and self.reset is not None and self.reset[0] == self.ended[0]
 
     @property
     def hello(self) -> ClientHello | None:

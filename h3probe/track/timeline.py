@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from h3probe.wire.tls_hello import ClientHello
 
 
+type Weight = Literal["start", "progress", "good", "bad"]
+"""How a line is shown."""
+
+
 class Subject(Protocol):
     """What a moment can be about: a connection of either kind."""
 
@@ -63,7 +67,7 @@ class Timeline:
         *,
         transport: Literal["quic", "tcp", "icmp", "dns", "proxy"],
         outgoing: bool | None,
-        weight: Literal["start", "progress", "good", "bad"] = "progress",
+        weight: Weight = "progress",
     ) -> None:
         """Add a line about a connection.
 

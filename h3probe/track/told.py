@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from h3probe.events import ToldAsked, ToldExchange
-from h3probe.text import clean, seconds
+from h3probe.text import bare_name, clean, seconds
 from h3probe.track.clock import NS
 from h3probe.track.mark import Mark
 from h3probe.track.table import BoundedTable
@@ -240,10 +240,10 @@ def _leads_to(connection: Connection, origin: str) -> bool:
     """Whether a connection can have been made for an origin, `https://host:port`."""
     scheme, _, place = origin.lower().partition("://")
     host, _, port = place.rpartition(":")
-    if connection.transport == "tcp" and connection.tunnels is not None and connection.tunnels.asked:
-        return any(tunnel.open and tunnel.target.lower() == place for tunnel in connection.tunnels.asked)
+    if connection.transport == "tcp" and connection.tunnels_asked:
+        return any(tunnel.open and tunnel.target.lower() == place for tunnel in connection.tunnels_asked)
     hello = connection.hello
-    name = hello.sni.lower().rstrip(".") if hello is not None and hello.sni and not hello.ech else None
+    name = bare_name(hello.sni) if hello is not None and hello.sni and not hello.ech else None
     if name is not None and name != host:
         return False
     if connection.transport == "tcp" and hello is None and scheme == "http" and connection.plain:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # linux/if_packet.h and asm-generic/socket.h, which Python does not name.
 _SO_ATTACH_FILTER: Final = 26
-_SOL_PACKET: Final = 263
+SOL_PACKET: Final = 263
 _PACKET_RX_RING: Final = 5
 _PACKET_STATISTICS: Final = 6
 _PACKET_VERSION: Final = 10
@@ -74,7 +74,7 @@ class Ring:
         self.socket.setblocking(False)
         # The socket may receive from the moment it exists. What came before the filter must not be taken for filtered.
         self.keep(bpf.reject_everything())
-        self.socket.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V3)
+        self.socket.setsockopt(SOL_PACKET, _PACKET_VERSION, _TPACKET_V3)
         self._blocks = self._make(sizes)
         self._ring = mmap.mmap(self.socket.fileno(), self._blocks * BLOCK_BYTES)
         self._view = memoryview(self._ring)
@@ -91,7 +91,7 @@ class Ring:
             frames = blocks * BLOCK_BYTES // mmap.PAGESIZE
             request = _REQUEST.pack(BLOCK_BYTES, blocks, mmap.PAGESIZE, frames, self._retire_ms, 0, 0)
             try:
-                self.socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
+                self.socket.setsockopt(SOL_PACKET, _PACKET_RX_RING, request)
             except OSError as error:
                 if error.errno != errno.ENOMEM:
                     raise
@@ -197,7 +197,7 @@ class Ring:
 
     def statistics(self) -> tuple[int, int]:
         """(packets that passed the filter, those among them that found no room), since the start."""
-        counters = self.socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
+        counters = self.socket.getsockopt(SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
         received, dropped, _ = _STATISTICS.unpack(counters)  # reading sets the kernel's own back to zero
         self.received += received
         self.dropped += dropped

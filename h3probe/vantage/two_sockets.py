@@ -18,7 +18,7 @@ from h3probe.errors import PrivilegeError, UserError
 from h3probe.vantage import bpf
 from h3probe.vantage.interfaces import is_loopback
 from h3probe.vantage.ordinary import NOTHING, Apart
-from h3probe.vantage.ring import Ring
+from h3probe.vantage.ring import SOL_PACKET, Ring
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from h3probe.vantage.packets import Packet
 
 _ETH_P_ALL: Final = 3
-_SOL_PACKET: Final = 263
 _PACKET_IGNORE_OUTGOING: Final = 23
 _ADDRESS = struct.Struct("=HHiHBB8x")  # linux/if_packet.h, sockaddr_ll
 
@@ -106,7 +105,7 @@ class PacketSource:
         for opened in (self._deciding, self._wide_socket if self.wide is None else self.wide.socket):
             if opened is not None:
                 with suppress(OSError):  # Linux has it since 4.20
-                    opened.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, alone)
+                    opened.setsockopt(SOL_PACKET, _PACKET_IGNORE_OUTGOING, alone)
 
     def keep_whole(self) -> None:
         """Let every packet come to the narrow socket, and whole."""

@@ -33,6 +33,11 @@ START = 1_700_000_000 * SECOND
 DCID = bytes.fromhex("d0d1d2d3d4d5d6d7")
 CLIENT_ID = bytes.fromhex("c0c1c2c3c4")
 SERVER_ID = bytes.fromhex("50515253545556")
+SECOND_DCID = bytes.fromhex("e0e1e2e3e4e5e6e7")
+SECOND_ID = bytes.fromhex("f0f1f2f3f4")
+UNKNOWN = 0x1A2A3A4A
+"""A version of QUIC that nobody has."""
+GIVEN_UP = quic_builder.close(0x0C, b"No response from peer for 30 seconds")
 TLS13_CHOSEN = (43, b"\x03\x04")
 
 
@@ -48,6 +53,11 @@ def client_hello(
     if early:
         extensions.append((42, b""))
     return hello_builder.message(1, hello_builder.client_hello(extensions))
+
+
+HELLO = client_hello()
+LONG_HELLO = client_hello(pad=2500)
+THIRDS = [(start, LONG_HELLO[start : start + 900]) for start in range(0, len(LONG_HELLO), 900)]
 
 
 def server_hello(*, tls12: bool = False, alpn: bytes | None = None, retry: bool = False) -> bytes:

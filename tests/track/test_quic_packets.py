@@ -10,14 +10,20 @@ from tests.track.builders import (
     CLIENT,
     CLIENT_ID,
     DCID,
+    GIVEN_UP,
+    HELLO,
+    LONG_HELLO,
+    SECOND_DCID,
+    SECOND_ID,
     SERVER,
     SERVER_ID,
     START,
+    THIRDS,
+    UNKNOWN,
     QuicWatch,
     ack,
     answer,
     client_handshake,
-    client_hello,
     initial,
     retry,
     server_handshake,
@@ -26,14 +32,6 @@ from tests.track.builders import (
     zero_rtt,
 )
 from tests.wire.quic_builder import VERSIONS, close, crypto, long_header, version_negotiation
-
-HELLO = client_hello()
-LONG_HELLO = client_hello(pad=2500)
-THIRDS = [(start, LONG_HELLO[start : start + 900]) for start in range(0, len(LONG_HELLO), 900)]
-UNKNOWN = 0x1A2A3A4A
-SECOND_DCID = bytes.fromhex("e0e1e2e3e4e5e6e7")
-SECOND_ID = bytes.fromhex("f0f1f2f3f4")
-GIVEN_UP = close(0x0C, b"No response from peer for 30 seconds")
 
 
 def test_a_whole_handshake() -> None:

@@ -12,13 +12,18 @@ from tests.track.builders import (
     CLIENT,
     CLIENT_ID,
     DCID,
+    GIVEN_UP,
+    HELLO,
+    SECOND_DCID,
+    SECOND_ID,
     SERVER,
     SERVER_ID,
+    THIRDS,
+    UNKNOWN,
     QuicWatch,
     ack,
     answer,
     client_handshake,
-    client_hello,
     initial,
     retry,
     server_handshake,
@@ -26,15 +31,7 @@ from tests.track.builders import (
     short,
     zero_rtt,
 )
-from tests.wire.quic_builder import close, long_header, version_negotiation
-
-HELLO = client_hello()
-LONG_HELLO = client_hello(pad=2500)
-THIRDS = [(start, LONG_HELLO[start : start + 900]) for start in range(0, len(LONG_HELLO), 900)]
-UNKNOWN = 0x1A2A3A4A
-SECOND_DCID = bytes.fromhex("e0e1e2e3e4e5e6e7")
-SECOND_ID = bytes.fromhex("f0f1f2f3f4")
-GIVEN_UP = close(0x0C, b"No response from peer for 30 seconds")
+from tests.wire.quic_builder import long_header, version_negotiation
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -112,8 +112,8 @@ def _what(tcp: TcpConnection) -> tuple[str, str] | None:
         return f"the server ended it with an alert that is encrypted, {_phase(tcp)}", ADVICE
     if ended is None:
         return None
-    mark, side = ended
-    how = "RST" if tcp.reset is not None and tcp.reset[0] == mark else "FIN"
+    _, side = ended
+    how = "RST" if tcp.ended_by_reset else "FIN"
     if side == "server":
         words = f"it was closed from the server's side ({how}), {_phase(tcp)}"
         return None if _is_answered(tcp) else (words, ADVICE_SERVER)

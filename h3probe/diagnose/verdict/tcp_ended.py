@@ -53,7 +53,7 @@ def _handshake_end(tcp: TcpConnection) -> str | None:
     ended = tcp.ended
     if ended is None or tcp.hello is None or tcp.server_stream.bytes_seen:
         return None
-    what = "reset" if tcp.reset is not None and tcp.reset[0] == ended[0] else "closed"
+    what = "reset" if tcp.ended_by_reset else "closed"
     if ended[1] == "server":
         return f"TCP was {what} from the server's side after the ClientHello"
     return f"the client {what} TCP, its ClientHello not answered"

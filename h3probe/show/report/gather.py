@@ -17,6 +17,7 @@ from h3probe.records import (
     TunnelRecord,
     VerdictRecord,
 )
+from h3probe.text import bare_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,4 +111,4 @@ def _offer(offers: dict[str | None, list[tuple[float, str]]], record: DnsRecord 
         return
     port = "" if record.port is None else f", port {record.port}"
     text = f"DNS HTTPS record of {record.name}: {', '.join(record.alpn) or 'no protocols'}{port}"
-    offers.setdefault(record.name.rstrip(".").lower(), []).append((record.at, text))
+    offers.setdefault(bare_name(record.name), []).append((record.at, text))
